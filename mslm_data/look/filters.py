@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from mslm_data.look.state import GOLD_FILTERS, State
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
+from mslm_data.stats.corpus_counts import TRAINING
 
 MAX_SCANNED = 1 << 18
 """Maximum number of rows that one request scans. The next page continues behind them."""
@@ -80,7 +81,7 @@ def find_page(
 
     parts: list[npt.NDArray[np.int64]] = []
     missing = count
-    size = _FIRST_CHUNK if _has_filters(state) else count
+    size = _FIRST_CHUNK if has_filters(state) else count
     place = highest if back else lowest
     while missing and lowest < highest:
         low = max(place - size, lowest) if back else place
@@ -104,6 +105,40 @@ def find_page(
         parts.reverse()
     rows = np.concatenate(parts) if parts else np.empty(0, np.int64)
     return Page(rows, place, start) if back else Page(rows, start, place)
+
+
+def count_matches(
+    split: Split,
+    state: State,
+    strategies: Mapping[str, Strategy],
+    references: References,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Return the number of rows of a split that pass all filters; see `find_page`.
+
+    Args:
+        split: The split.
+        state: Filters, seed and epoch.
+        strategies: Name -> strategy, for filters on masks.
+        references: For filters on terms and gold.
+        progress: Called with the number of rows done and of all rows.
+    """
+    matches = 0
+    for start in range(0, len(split), _LARGEST_CHUNK):
+        progress(start, len(split))
+        stop = min(start + _LARGEST_CHUNK, len(split))
+        matches += int(passes(split, start, stop, state, strategies, references).sum())
+    return matches
+
+
+def impossible_filters(state: State) -> dict[str, str]:
+    """Return the filters that no row can pass, each with the reason."""
+    impossible = {}
+    if len(state.choices) < 2:
+        impossible["differ"] = "needs two strategies"
+    if state.split == TRAINING:
+        impossible["unseen"] = f"not of {TRAINING} itself"
+    return impossible
 
 
 def passes(
@@ -150,7 +185,8 @@ def passes(
     return kept
 
 
-def _has_filters(state: State) -> bool:
+def has_filters(state: State) -> bool:
+    """Return whether any filter is set."""
     lengths = (state.least, state.most)
     return bool(state.label or state.doc or state.only) or lengths != (None, None)
 

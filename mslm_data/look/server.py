@@ -21,6 +21,7 @@ from mslm_data._version import __version__
 from mslm_data.data.context import FLAGS
 from mslm_data.errors import MslmDataError, VocabularyError
 from mslm_data.look.corpus import Corpus
+from mslm_data.look.filters import impossible_filters
 from mslm_data.look.options import clean_options, describe_error, fields, needs_file, strategy_names
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render, render_view, style
@@ -262,6 +263,7 @@ class Server:
             "forms": self._forms(state),
             "names": self._names(),
             "filters": _filters(self._corpus),
+            "impossible": impossible_filters(state),
             "version": __version__,
         }
         template = "live.html" if target is None else "body.html"
@@ -287,8 +289,10 @@ class Server:
                 with suppress(MslmDataError):  # an unknown strategy, see `_set_aside`
                     options = clean_options(choice.name, options)
             choices.append(Choice(choice.name, options))
-        extra = {name: value for name, value in state.extra.items() if name != "form.names"}
-        return state.change(strategies=tuple(choices), extra=extra)
+        extra = {n: value for n, value in state.extra.items() if not n.startswith("form.")}
+        state = state.change(strategies=tuple(choices), extra=extra)
+        impossible = impossible_filters(state)
+        return state.change(only=tuple(name for name in state.only if name not in impossible))
 
     def _set_aside(self, state: State) -> tuple[State, list[Problem]]:
         """Return the state without strategies that cannot be made, and a problem for each."""
@@ -335,10 +339,11 @@ class Server:
         return {"ready": ready, "needs a file": lacking} if lacking else {"ready": ready}
 
     def _is_other_form(self, request: Request, state: State) -> bool:
-        """Return whether the form was made for other strategies."""
-        before = request.query_params.get("form.names")
+        """Return whether the form was made for other strategies, or for another split."""
         names = " ".join(choice.name for choice in state.choices)
-        return before is not None and before != names
+        form = {"form.names": names, "form.split": state.split}
+        before = request.query_params
+        return any(before.get(name, value) != value for name, value in form.items())
 
     def _forms(self, state: State) -> list[tuple[int, Choice | None, list[Any], str]]:
         """Return the place, choice, inputs and description of each strategy, and of one to add."""

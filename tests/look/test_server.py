@@ -316,3 +316,45 @@ def test_form__has_context_filters_only_for_mentions_with_context(
 
     assert 'value="negated"' not in without
     assert 'value="negated"' in with_flags
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "The split has"),
+        ("only=no-mention", "rows match."),
+        ("doc=nowhere", "No row matches."),
+        ("label=Chemical&row=99999", "No further row matches."),
+        ("row=99999", "No row here."),
+    ],
+)
+def test_rows__say_how_many_match(chem: Shards, query: str, expected: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        text = ask(at(server, "rows", query)).text
+
+    status = text.partition('<div class="pager">')[2].partition("</p>")[0]
+    assert expected in status
+    assert ("Clear the filters" in status) == expected.startswith(("No row m", "No further"))
+
+
+def test_rows__count_the_matches_of_the_whole_split(chem: Shards) -> None:
+    split = chem["train"]
+    matches = sum(bool(split[row]["span_starts"]) for row in range(len(split)))
+    with served(Corpus(chem, live=True)) as server:
+        text = ask(at(server, "rows", "label=Chemical&row=1")).text
+
+    assert f"{matches} of {len(split)} rows match." in text
+
+
+def test_form__disables_filters_that_no_row_can_pass(chem: Shards) -> None:
+    def disabled(text: str) -> set[str]:
+        return set(re.findall(r'name="only" value="([a-z-]+)" disabled', text))
+
+    with served(Corpus(chem, live=True)) as server:
+        one = ask(at(server, "rows", "s1=joint&only=differ")).text
+        two = ask(at(server, "rows", "s1=joint&s2=span&split=test")).text
+        other = fragment(server, "rows", "form.names=joint&form.split=train&s1=joint&split=test")
+
+    assert (disabled(one), disabled(two)) == ({"differ", "unseen"}, set())
+    assert 'class="row"' in one  # the impossible filter is dropped
+    assert other.headers["hx-retarget"] == "#page"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mslm_data.draw.marked_rows import draw_lines
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import count_rows, count_strategies
-from mslm_data.look.filters import References, find_page
-from mslm_data.look.reading import close_other_shards, read_column, read_flags
+from mslm_data.look.filters import Page, References, count_matches, find_page, has_filters
+from mslm_data.look.reading import close_other_shards, read_column, read_flags, reopen
 from mslm_data.look.seen import find_seen
 from mslm_data.look.state import ROWS, State
+from mslm_data.mask.strategy import Strategy
 
 TITLE = "Rows"
 TEMPLATE = "rows_view.html"
+
+_COUNTED_ROWS = 50_000
+"""Maximum number of rows of a split whose matches are counted."""
+_PATIENCE_S = 0.06
 
 
 def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any]:
@@ -44,6 +51,7 @@ def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any
         if len(page.rows):
             close_other_shards(split, int(page.rows[0]), int(page.rows[-1]) + 1)
 
+    matches = _count_matches(corpus, state, strategies, references, page)
     plans = {
         name: strategy.plan(examples, seed=state.seed, epoch=state.epoch)
         for name, strategy in strategies.items()
@@ -56,6 +64,8 @@ def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any
         "counted": count_strategies(corpus, state, shown, begin=False),
         "page": page,
         "total": len(split),
+        "matches": matches,
+        "is_filtered": has_filters(state),
         "names": list(strategies),
         "reads_terms": "unseen" in state.only and references.seen is None,
         "alignment": references.gold,
@@ -87,6 +97,40 @@ def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any
     columns = (page.rows.tolist(), documents, lengths, lines, gold_lines, is_compared)
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return result | {"rows": rows}
+
+
+def _count_matches(
+    corpus: Corpus,
+    state: State,
+    strategies: Mapping[str, Strategy],
+    references: References,
+    page: Page,
+) -> int | None:
+    """Return the number of rows that pass the filters.
+
+    Returns:
+        None if it is not known soon: in a large split, and while terms or gold are being read.
+    """
+    split = corpus.shards[state.split]
+    if not has_filters(state):
+        return len(split)
+    if page.start == 0 and page.stop == len(split):
+        return len(page.rows)
+    is_waiting = "unseen" in state.only and references.seen is None
+    is_waiting |= corpus.gold is not None and references.gold is None
+    if len(split) > _COUNTED_ROWS or is_waiting:
+        return None
+
+    choices = tuple(choice.key for choice in state.strategies)
+    filters = (state.split, state.label, state.doc, state.least, state.most, state.only)
+    job = corpus.jobs.get(
+        "matches",
+        (filters, choices, state.seed, state.epoch),
+        partial(count_matches, reopen(split), state, strategies, references),
+        patience=_PATIENCE_S,
+    )
+    matches: int | None = job.result
+    return matches
 
 
 def _start_at(state: State, row: int) -> State:

@@ -6,12 +6,14 @@ The server listens on 127.0.0.1. It rejects requests without the token in their 
 
 from __future__ import annotations
 
+import errno
 import importlib.resources
+import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -19,7 +21,7 @@ from markupsafe import Markup
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.context import FLAGS
-from mslm_data.errors import MslmDataError, VocabularyError
+from mslm_data.errors import CallError, MslmDataError, VocabularyError
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.filters import impossible_filters
 from mslm_data.look.options import clean_options, describe_error, fields, needs_file, strategy_names
@@ -79,18 +81,32 @@ class Server:
         address: Address of the page, including the token.
     """
 
-    def __init__(self, corpus: Corpus, start: State) -> None:
-        """Bind a free port.
+    def __init__(self, corpus: Corpus, start: State, *, port: int = 0) -> None:
+        """Bind a port.
 
         Args:
             corpus: The folder.
             start: State of the first page.
+            port: The port. Default: a free one.
+
+        Raises:
+            CallError: The port is in use, or needs rights that the user lacks.
         """
         self._corpus = corpus
         self._start = start
         self._token = secrets.token_urlsafe(24)
         self._socket = socket.socket()
-        self._socket.bind((HOST, 0))
+        if os.name == "posix":
+            # The port of a server that has just ended can be bound again; one in use cannot.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((HOST, port))
+        except OSError as error:
+            self._socket.close()
+            reason = "is in use" if error.errno == errno.EADDRINUSE else f"fails: {error.strerror}"
+            raise CallError(
+                f"port {port}: {reason}; choose another, or none for a free one"
+            ) from None
         self._socket.listen()  # an early browser waits until `run` answers
         self._host = f"{HOST}:{self._socket.getsockname()[1]}"
         self._server = uvicorn.Server(
@@ -258,7 +274,8 @@ class Server:
         if target is not None and target != "page":
             return HTMLResponse(render("main.html", **context), headers=headers)
         context |= {
-            "title": f"{self._corpus.shards.manifest.name}: {context['title_of_view']}",
+            "title": f"{_titles(self._corpus)}: {context['title_of_view']}",
+            "heading": _titles(self._corpus),
             "views": [{"name": name, "title": load_view(name).TITLE} for name in VIEWS],
             "forms": self._forms(state),
             "names": self._names(),
@@ -361,6 +378,17 @@ class Server:
         if len(forms) < MAX_STRATEGIES:
             forms.append((len(forms) + 1, None, [], ""))
         return forms
+
+
+def _titles(corpus: Corpus) -> str:
+    """Return the folder, and the gold folder beside it, each by the last two parts of its path."""
+    folders = [corpus.shards, *([corpus.gold.shards] if corpus.gold else [])]
+    titles = []
+    for shards in folders:
+        is_local = isinstance(shards.place, Path)
+        place = shards.place if is_local else str(shards.folder).partition("?")[0]
+        titles.append("/".join(PurePath(place).parts[-2:]))
+    return ", beside gold ".join(titles)
 
 
 def _filters(corpus: Corpus) -> dict[str, str]:

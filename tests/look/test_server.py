@@ -11,6 +11,7 @@ from mslm_data.api.loading import Shards
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.options import strategy_names
 from mslm_data.look.server import Server
+from mslm_data.look.state import State
 from mslm_data.look.views import VIEWS
 from tests.look.serving import EVIL, EVIL_LABEL, Answer, ask, served
 
@@ -358,3 +359,26 @@ def test_form__disables_filters_that_no_row_can_pass(chem: Shards) -> None:
     assert (disabled(one), disabled(two)) == ({"differ", "unseen"}, set())
     assert 'class="row"' in one  # the impossible filter is dropped
     assert other.headers["hx-retarget"] == "#page"
+
+
+def test_server__takes_the_port_that_it_is_given(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as first:
+        port = urlsplit(first.address).port
+    assert port is not None
+
+    server = Server(Corpus(chem, live=True), State(), port=port)
+    server._socket.close()
+
+    assert urlsplit(server.address).port == port
+
+
+def test_page__names_its_folders(chem: Shards, notes: Shards) -> None:
+    with served(Corpus(chem, gold=notes, live=True)) as server:
+        page = ask(server.address).text
+
+    names = ["/".join(shards.folder.parts[-2:]) for shards in (chem, notes)]
+    title = f"{names[0]}, beside gold {names[1]}"
+    assert f"<title>{title}: Rows</title>" in page
+    assert f"<h1>{title} " in page
+    assert "tokenizer of 1,144 ids" in page
+    assert "Skip to Rows" in page

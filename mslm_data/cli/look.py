@@ -23,6 +23,7 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import echo
+from mslm_data.cli.process import Terminated
 from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ if TYPE_CHECKING:
     help="First view, in the form of `Take it with you` on the page.",
 )
 @click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="Port of the page. Default: a free one.",
+)
+@click.option(
     "--browser/--no-browser",
     default=True,
     help="Open the page in a browser, or only print its address.",
@@ -83,13 +90,14 @@ def command(
     file: Path | None,
     rows: int,
     address: str,
+    port: int | None,
     browser: bool,
     show_text: bool,
 ) -> None:
     """See a corpus and its masks as a page, and change rates while you look.
 
     The page is served on 127.0.0.1 with a secret token in its address, until Ctrl-C or its button
-    `end`. This needs the extra `look`. --out writes the page as one file instead.
+    `end the server`. This needs the extra `look`. --out writes the page as one file instead.
 
     OTHER is a folder with gold mentions of the same documents, built with the same tokenizer. The
     page then marks the mentions of DIR as found, missed or wrong, counts them and filters by them.
@@ -112,6 +120,8 @@ def command(
     from mslm_data.look.state import MAX_STRATEGIES, State, read_state
     from mslm_data.look.views import VIEWS
 
+    if file is not None and port is not None:
+        raise click.UsageError("--port: expected no --out beside it, as a file has no server")
     if file is not None and show_text:
         raise click.UsageError("--show-text: expected no --out beside it, as text is never written")
     if len(names) > MAX_STRATEGIES:
@@ -149,10 +159,16 @@ def command(
     Thread(target=partial(_draw_once, corpus, state), daemon=True).start()
     from mslm_data.look.server import Server
 
-    server = Server(corpus, state)
+    server = Server(corpus, state, port=port or 0)
     echo(f"{server.address}\nCtrl-C ends it")
     with opened(server.address) if browser else nullcontext():
-        server.run()
+        try:
+            server.run()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:  # the usual end, with nothing to resume
+            pass
+    echo("ended")
 
 
 def _draw_once(corpus: Corpus, state: State) -> None:

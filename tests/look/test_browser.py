@@ -323,3 +323,43 @@ def test_wrong_value__keeps_the_view_and_says_so_at_its_field(tab: Browser) -> N
 
     assert message == "elm: expected a rate from 0 to 1, such as 0.3, got 1.5"
     assert rows > 0
+
+
+@pytest.mark.usefixtures("live")
+def test_panel__hides_filters_beside_other_views_and_keeps_them(tab: Browser) -> None:
+    tab.run("document.querySelector('[value=no-mention]').click()")
+    tab.wait_for("location.search.includes('only=no-mention')")
+    seen = "document.querySelector('[value=no-mention]').checkVisibility()"
+    beside_rows = tab.run(seen)
+    show_view(tab, "batches")
+    beside_batches = tab.run(seen)
+    show_view(tab, "rows")
+
+    assert (beside_rows, beside_batches) == (True, False)
+    assert tab.run("document.querySelector('[value=no-mention]').checked") is True
+
+
+def test_panel__is_wholly_in_the_window_with_wide_sliders(live: Server, tab: Browser) -> None:
+    tab.open(live.address, width=1280, height=600)
+
+    bottom = tab.run("document.querySelector('.panel').getBoundingClientRect().bottom")
+    scrolls = tab.run(
+        "(panel => panel.scrollHeight > panel.clientHeight)(document.querySelector('.panel'))"
+    )
+    assert (bottom <= 600, scrolls) == (True, True)
+    assert tab.run("document.querySelector('input[type=range]').offsetWidth") > 180
+
+
+def test_tables__are_cut_on_no_side(live: Server, tab: Browser) -> None:
+    """The table of batches fits 1,280 pixels; on a phone a table scrolls in its own frame."""
+    tab.open(live.address.replace("/rows?", "/batches?"), width=1280)
+    tab.wait_for("document.querySelector('.scroll td code')")
+    wide = tab.run("(one => one.scrollWidth - one.clientWidth)(document.querySelector('.scroll'))")
+    tab.open(live.address, width=420)
+    tab.wait_for("document.querySelector('#counts .scroll')")
+    table = "document.querySelector('#counts .scroll')"
+    cut = tab.run(f"{table}.scrollWidth > {table}.clientWidth")
+
+    assert (wide, cut) == (0, True)
+    assert tab.run(f"getComputedStyle({table}).overflowX") == "auto"
+    assert "gradient" in tab.run(f"getComputedStyle({table}).backgroundImage")

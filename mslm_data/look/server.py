@@ -385,9 +385,8 @@ def _titles(corpus: Corpus) -> str:
     folders = [corpus.shards, *([corpus.gold.shards] if corpus.gold else [])]
     titles = []
     for shards in folders:
-        is_local = isinstance(shards.place, Path)
-        place = shards.place if is_local else str(shards.folder).partition("?")[0]
-        titles.append("/".join(PurePath(place).parts[-2:]))
+        parts = PurePath(str(shards.place).partition("?")[0]).parts
+        titles.append("/".join(parts[-2:]))
     return ", beside gold ".join(titles)
 
 

@@ -59,12 +59,12 @@ def strategy_names() -> list[str]:
 
 
 @cache
-def needs_file(name: str) -> bool:
-    """Return whether a strategy reads a lexicon or a score column by default."""
+def files_needed(name: str) -> tuple[str, ...]:
+    """Return the lexicons and score columns that a strategy reads by default."""
     try:
-        return any(iter_artefacts(make(name, {})))
+        return tuple(iter_artefacts(make(name, {})))
     except MslmDataError:  # a strategy with a required option
-        return False
+        return ()
 
 
 def declared(name: str) -> list[Option]:

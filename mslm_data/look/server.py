@@ -24,7 +24,13 @@ from mslm_data.data.context import FLAGS
 from mslm_data.errors import CallError, MslmDataError, VocabularyError
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.filters import impossible_filters
-from mslm_data.look.options import clean_options, describe_error, fields, needs_file, strategy_names
+from mslm_data.look.options import (
+    clean_options,
+    describe_error,
+    fields,
+    files_needed,
+    strategy_names,
+)
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render, render_view, style
 from mslm_data.look.state import GOLD_FILTERS, MAX_STRATEGIES, ONLY, Choice, State, read_state
@@ -347,11 +353,18 @@ class Server:
     def _names(self) -> dict[str, list[str]]:
         """Return the strategies to choose from: those ready, and those that lack a file."""
         names = strategy_names()
-        # A remote folder would be asked for each file.
-        is_local = isinstance(self._corpus.shards.place, Path)
-        lacking = [
-            name for name in names if is_local and needs_file(name) and self._try(Choice(name))
-        ]
+        place = self._corpus.shards.place
+        lacking = []
+        if isinstance(place, Path):  # a remote folder would be asked for each file
+            places = (place / "vocab", Path())
+            lacking = [
+                name
+                for name in names
+                if not all(
+                    any((folder / file).exists() for folder in places)
+                    for file in files_needed(name)
+                )
+            ]
         ready = sorted({*names, *self._corpus.added}.difference(lacking))
         return {"ready": ready, "needs a file": lacking} if lacking else {"ready": ready}
 
@@ -385,8 +398,7 @@ def _titles(corpus: Corpus) -> str:
     folders = [corpus.shards, *([corpus.gold.shards] if corpus.gold else [])]
     titles = []
     for shards in folders:
-        parts = PurePath(str(shards.place).partition("?")[0]).parts
-        titles.append("/".join(parts[-2:]))
+        titles.append("/".join(PurePath(str(shards.place)).parts[-2:]))
     return ", beside gold ".join(titles)
 
 

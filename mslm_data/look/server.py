@@ -396,9 +396,7 @@ class Server:
 def _titles(corpus: Corpus) -> str:
     """Return the folder, and the gold folder beside it, each by the last two parts of its path."""
     folders = [corpus.shards, *([corpus.gold.shards] if corpus.gold else [])]
-    titles = []
-    for shards in folders:
-        titles.append("/".join(PurePath(str(shards.place)).parts[-2:]))
+    titles = ["/".join(PurePath(str(shards.place)).parts[-2:]) for shards in folders]
     return ", beside gold ".join(titles)
 
 

@@ -66,7 +66,7 @@ _STATIC = {
 }
 
 
-class Problem(NamedTuple):
+class FormProblem(NamedTuple):
     """A message for the user.
 
     Attributes:
@@ -242,7 +242,7 @@ class Server:
         headers: dict[str, str] = {}
         state = self._start.change(view=view)
         html = Markup()
-        problems: list[Problem] = []
+        problems: list[FormProblem] = []
         try:
             state = self._state(request, view)
             # Another strategy has other options, so the form must change too.
@@ -253,7 +253,7 @@ class Server:
             if state.strategies or view in _WITHOUT_STRATEGY:
                 html, state = render_view(view, self._corpus, state, live=True)
         except (MslmDataError, ValueError) as error:
-            problems.append(Problem(str(error), getattr(error, "field", "")))
+            problems.append(FormProblem(str(error), getattr(error, "field", "")))
         if target == "counts":
             return HTMLResponse(html)
 
@@ -317,7 +317,7 @@ class Server:
         impossible = impossible_filters(state)
         return state.change(only=tuple(name for name in state.only if name not in impossible))
 
-    def _set_aside(self, state: State) -> tuple[State, list[Problem]]:
+    def _set_aside(self, state: State) -> tuple[State, list[FormProblem]]:
         """Return the state without strategies that cannot be made, and a problem for each."""
         usable: list[Choice] = []
         unusable: dict[int, Choice] = {}
@@ -339,16 +339,16 @@ class Server:
             return error
         return None
 
-    def _find_field(self, place: int, choice: Choice, error: Exception) -> Problem:
+    def _find_field(self, place: int, choice: Choice, error: Exception) -> FormProblem:
         """Return the problem with a strategy, at the option without which it can be made."""
         for option, text in choice.options.items():
             others = {name: value for name, value in choice.options.items() if name != option}
             if self._try(Choice(choice.name, others)) is None:
                 message = describe_error(choice.name, option, text, error)
-                return Problem(message, f"s{place}.{option}", is_value=True)
+                return FormProblem(message, f"s{place}.{option}", is_value=True)
         is_value = not isinstance(error, VocabularyError)
         message = str(error) if is_value else f"{choice.name}: {error}"
-        return Problem(message, f"s{place}", is_value=is_value)
+        return FormProblem(message, f"s{place}", is_value=is_value)
 
     def _names(self) -> dict[str, list[str]]:
         """Return the strategies to choose from: those ready, and those that lack a file."""

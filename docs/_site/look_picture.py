@@ -21,7 +21,9 @@ PICTURE = Path(__file__).parents[1] / "_static" / "look.png"
 def make() -> None:
     """Write the screenshot."""
     with tempfile.TemporaryDirectory(prefix="mslm-look-") as folder:
-        shards = md.build("blurb/bc5cdr-chem", sample=True, out=Path(folder) / "chem", workers=1)
+        shards = md.build(
+            "blurb/bc5cdr-chem", sample=True, out=Path(folder) / "shards" / "chem", workers=1
+        )
         choices = (Choice("joint"), Choice("span"))
         server = Server(Corpus(shards, live=True), State(row=36, strategies=choices))
         thread = threading.Thread(target=server.run)

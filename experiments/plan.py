@@ -23,6 +23,8 @@ from experiments.lines import Line, Run, key_of
 SEEDS = range(5)
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)
 """Learning rates that each arm tries."""
+UNTRIED_RATE = 2e-4
+"""Learning rate before any try."""
 TRIED_SEEDS = (100, 101, 102)
 """Seeds of the tries. No comparison uses them."""
 
@@ -235,7 +237,7 @@ class Study:
             arm.rate
             or chosen_rate(tries, lines)
             or chosen_rate(self.tries(arm.tries or name, self.tried_on), lines)
-            or RATES[1]
+            or UNTRIED_RATE
         )
         options = {**arm.options(rate), **self.options}
         return Step(
@@ -360,7 +362,7 @@ def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
     ]
     for run in tries:
         yield Step(run=run)
-    rate = chosen_rate(tries, lines, "micro_f1") or RATES[1]
+    rate = chosen_rate(tries, lines, "micro_f1") or UNTRIED_RATE
     # Seeds in the outer loop, so that both tables soon have a few pairs.
     for seed in range(max(len(seeds) for seeds in TASK_SEEDS.values())):
         for corpus in (corpus for corpus, seeds in TASK_SEEDS.items() if seed in seeds):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, split_option
-from mslm_data.cli.output import echo, print_json
+from mslm_data.cli.output import counted, echo, print_json
 from mslm_data.errors import CallError
 
 
@@ -126,10 +126,10 @@ def command(
         print_json({"split": split, "seed": seed, "subsets": written})
         return
     for counts in written:
-        echo(
-            f"{counts['out']}: {counts['documents']:,} documents of {split}, {counts['rows']:,} "
-            f"rows, {counts['mentions']:,} mentions"
+        documents, rows, mentions = (
+            counted(counts[f"{noun}s"], noun) for noun in ("document", "row", "mention")
         )
+        echo(f"{counts['out']}: {documents} of {split}, {rows}, {mentions}")
     if whole.protected:
         echo(f"{out}: patients' text, as token ids can be turned back into it")
 

@@ -126,10 +126,10 @@ def command(
         print_json({"split": split, "seed": seed, "subsets": written})
         return
     for counts in written:
-        documents, rows, mentions = (
-            counted(counts[f"{noun}s"], noun) for noun in ("document", "row", "mention")
-        )
-        echo(f"{counts['out']}: {documents} of {split}, {rows}, {mentions}")
+        num_documents = counted(counts["documents"], "document")
+        num_rows = counted(counts["rows"], "row")
+        num_mentions = counted(counts["mentions"], "mention")
+        echo(f"{counts['out']}: {num_documents} of {split}, {num_rows}, {num_mentions}")
     if whole.protected:
         echo(f"{out}: patients' text, as token ids can be turned back into it")
 

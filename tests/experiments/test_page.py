@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import figure, intervals, lines, page, plan, repeats
+from experiments import few_shot, figure, intervals, lines, page, plan, repeats
 from experiments.corpora import TASKS
 from experiments.intervals import Difference
 
@@ -83,6 +83,7 @@ def test_lines__committed_lines_are_complete_and_of_known_arms() -> None:
     ]
     arms = {*plan.JOINT, *plan.WEIGHTS, *plan.RATED, *plan.ADAPTED, *plan.CLASSIFIED, ""}
     arms |= {f"adapted, {masks}" for masks in plan.ADAPTED}
+    arms |= {*few_shot.ARMS, *few_shot.ARMS.values()}
 
     assert len(found) == len(texts)
     assert sum(map(len, lines.starts(found).values())) == len(found)
@@ -90,7 +91,7 @@ def test_lines__committed_lines_are_complete_and_of_known_arms() -> None:
         assert line["run"]["arm"] in arms
         assert set(line["about"]) >= {"commit", "torch", "transformers", "data"}
         assert line["hours"] > 0
-        if line["run"]["task"] == "ner":
+        if line["run"]["task"] in ("ner", "few-shot"):
             groups = line["scores"]["groups"]
             counts = np.array([groups[name] for name in ("hits", "gold", "predicted")]).T
             assert line["scores"]["f1"] == pytest.approx(float(intervals.f1(counts.sum(axis=0))))

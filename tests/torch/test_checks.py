@@ -397,7 +397,9 @@ def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
 
     assert found["types"]["Y"]["f1"] == 1.0
     assert found["types"]["X"]["gold"] == 0
-    with pytest.raises(ValueError, match="the rows have the labels Y, but the model has X, Z; pass"):
+    with pytest.raises(
+        ValueError, match="the rows have the labels Y, but the model has X, Z; pass"
+    ):
         evaluate(knows, second["test"], labels=("X", "Z"))
 
 

@@ -555,7 +555,9 @@ def test_document__raises_if_ends_in_words_are_ambiguous(
     rows = reader(beginning=lambda: [row, *others], **options)
 
     if not words:
-        with pytest.raises(SourceError, match=r"column 'entities' includes its last word; set \[source\] ends to"):
+        with pytest.raises(
+            SourceError, match=r"column 'entities' includes its last word; set \[source\] ends to"
+        ):
             rows.document(row, numbered="f:0", place="f:1")
         return
     found = rows.document(row, numbered="f:0", place="f:1")

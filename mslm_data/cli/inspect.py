@@ -10,6 +10,7 @@ import click
 
 from mslm_data.cli.agreement import agreement_record, print_agreement
 from mslm_data.cli.options import (
+    epoch_option,
     folder_or_url_argument,
     json_option,
     show_text_option,
@@ -53,13 +54,7 @@ _STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on y
     help="First row to show, counted from 0.",
 )
 @strategy_options
-@click.option(
-    "--epoch",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Epoch of the masks, counted from 0.",
-)
+@epoch_option
 @show_text_option
 @json_option
 def command(

@@ -17,6 +17,7 @@ import click
 
 from mslm_data.cli.options import (
     FolderOrUrl,
+    epoch_option,
     folder_or_url_argument,
     show_text_option,
     split_option,
@@ -36,13 +37,7 @@ if TYPE_CHECKING:
 @click.argument("other", type=FolderOrUrl(), metavar="[OTHER]", required=False)
 @split_option("to show")
 @strategy_options
-@click.option(
-    "--epoch",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Epoch of the masks, counted from 0.",
-)
+@epoch_option
 @click.option(
     "--out",
     "file",

@@ -55,6 +55,14 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
 
+epoch_option = click.option(
+    "--epoch",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Epoch of the masks, counted from 0.",
+)
+
 show_text_option = click.option(
     "--show-text",
     is_flag=True,

@@ -189,7 +189,9 @@ class GoldFolder:
 
         positions = np.full(len(split), -1, np.int64)
         counts = np.zeros((len(self.labels), 3), np.int64)
-        document, end_of_document, position = None, 0, 0
+        document = None
+        end_of_document = 0
+        position = 0
         for start, examples, doc_ids in _read_chunks(split):
             progress(gold_rows + start, total)
             tokens, _ = _without_specials(examples)

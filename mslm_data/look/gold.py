@@ -18,7 +18,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError
 from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import close_other_shards, read_column, reopen
+from mslm_data.look.reading import read_chunks, read_column, reopen
 from mslm_data.metrics import MentionCounts
 from mslm_data.shard.split import Split
 
@@ -332,11 +332,9 @@ def _number_labels(
 def _read_chunks(split: Split) -> Iterator[tuple[int, Examples, list[str]]]:
     """Yield the number of a chunk's first row, its rows and their document ids."""
     split = reopen(split)
-    for start in range(0, len(split), _CHUNK):
-        stop = min(start + _CHUNK, len(split))
-        doc_ids = read_column(split, "doc_id", np.arange(start, stop))
-        yield start, split.examples(start, stop), doc_ids
-        close_other_shards(split, start, stop)
+    for start, examples in read_chunks(split, _CHUNK):
+        rows = np.arange(start, start + len(examples))
+        yield start, examples, read_column(split, "doc_id", rows)
 
 
 def _without_specials(examples: Examples) -> tuple[Ragged, Ints]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import bisect
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.context import decode_flags
+from mslm_data.data.examples import Examples
+from mslm_data.shard.row_protocol import CHUNK
 from mslm_data.shard.split import Split
 
 
@@ -57,3 +60,18 @@ def close_other_shards(split: Split, start: int, stop: int) -> None:
     first = bisect.bisect_right(firsts, start) - 1
     last = bisect.bisect_left(firsts, stop)
     split.keep(range(first, last))
+
+
+def read_chunks(split: Split, size: int = CHUNK) -> Iterator[tuple[int, Examples]]:
+    """Yield the number of each chunk's first row, and its rows; close the shards behind it.
+
+    Args:
+        split: A split with shards of its own; see `reopen`.
+        size: Maximum number of rows of a chunk.
+    """
+    start = 0
+    for examples in split.chunks(size):
+        yield start, examples
+        stop = start + len(examples)
+        close_other_shards(split, start, stop)
+        start = stop

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import close_other_shards, reopen
+from mslm_data.look.reading import read_chunks, reopen
 from mslm_data.stats.corpus_counts import TRAINING, TermCharacters, term_hashes
 
 _PATIENCE_S = 0.2
@@ -63,12 +63,9 @@ def _reading(corpus: Corpus) -> Callable[[Progress], SeenTerms]:
         hashes = np.empty(0, np.uint64)
         if TRAINING in corpus.shards:
             split = reopen(corpus.shards[TRAINING])
-            done = 0
-            for examples in split.chunks():
-                progress(done, len(split))
+            for start, examples in read_chunks(split):
+                progress(start, len(split))
                 hashes = np.union1d(hashes, term_hashes(examples, characters))
-                close_other_shards(split, done, done + len(examples))
-                done += len(examples)
         return SeenTerms(hashes, characters)
 
     return read

@@ -14,7 +14,7 @@ from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.gold import Alignment
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import close_other_shards, reopen
+from mslm_data.look.reading import read_chunks, reopen
 from mslm_data.look.state import State
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
@@ -186,16 +186,12 @@ def _counting_gold(
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
         split = reopen(corpus.shards[split_name])
         missed, wrong = TermTable(), TermTable()
-        start = 0
-        for examples in split.chunks():
+        for start, examples in read_chunks(split):
             progress(start, len(split))
-            stop = start + len(examples)
-            comparison = alignment.compare(examples, slice(start, stop))
+            comparison = alignment.compare(examples, slice(start, start + len(examples)))
             # Gold mentions stand in the rows of this split, so their text is decoded from it.
             _add_terms(missed, comparison.gold, ~comparison.is_found, start, characters)
             _add_terms(wrong, examples, comparison.is_wrong, start, characters)
-            close_other_shards(split, start, stop)
-            start = stop
         return GoldTerms(missed.top(TOP, gold_labels), wrong.top(TOP, split.labels))
 
     return count

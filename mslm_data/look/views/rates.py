@@ -9,7 +9,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import StrategyCounts, count_strategies
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import close_other_shards, reopen
+from mslm_data.look.reading import read_chunks, reopen
 from mslm_data.look.state import Choice, State
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
@@ -130,12 +130,9 @@ def _chunks(split: Split, passes: int, progress: Progress) -> Callable[[], Itera
 
     def chunks() -> Iterator[Examples]:
         nonlocal done
-        start = 0
-        for examples in own.chunks(_CHUNK):
+        for _, examples in read_chunks(own, _CHUNK):
             progress(done, passes * len(own))
             yield examples
-            close_other_shards(own, start, start + len(examples))
-            start += len(examples)
             done += len(examples)
 
     return chunks

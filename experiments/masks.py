@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from filelock import FileLock
 
 from experiments.corpora import command
@@ -26,6 +27,7 @@ RATES = ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
 _WITH_LEXICONS = ("pmi", "difference", "mst", "attention-high")
 _TRIES = 6
 
+Ints = npt.NDArray[np.integer[Any]]
 Make = Callable[[Shards, float], Strategy]
 """Makes a strategy for a folder at a rate."""
 
@@ -66,10 +68,10 @@ def _entitybert(shards: Shards, rate: float) -> Strategy:
 
 
 class RandomSpans(Strategy):
-    """Mask random spans in place of mentions, with another strategy: a control for their lengths.
+    """Mask random spans in place of mentions, with another strategy: a control for whole terms.
 
-    Each row keeps the number of its mentions and their lengths in tokens. Their positions are drawn
-    anew in each epoch. All arrangements without overlap are equally likely.
+    Each row keeps the number of its mentions and their lengths in tokens, and spans consist of
+    whole words, as mentions do. Their positions are drawn anew in each epoch.
     """
 
     origin = None
@@ -93,23 +95,19 @@ class RandomSpans(Strategy):
 
 
 def scatter_mentions(examples: Examples, rng: RowRng) -> Examples:
-    """Move each mention to a random position in its row, with the same length in tokens."""
+    """Move each mention to a random place in its row, with the same length in tokens.
+
+    The longest is placed first. A place is a free run of whole words. If a row has none of the
+    length, any free run of tokens is a place; if it has none either, its mentions stay.
+    """
     starts, ends = (column.values.copy() for column in (examples.span_starts, examples.span_ends))
     offsets = examples.span_starts.offsets
-    words = examples.word_ids
     for row in np.flatnonzero(np.diff(offsets)).tolist():
         generator = np.random.default_rng((int(rng.keys[row]), rng.seed, rng.epoch))
         spans = slice(offsets[row], offsets[row + 1])
-        lengths = generator.permutation(ends[spans] - starts[spans])
-
-        # Count a span as one slot, like each token outside spans. A choice of slots for the spans
-        # is an arrangement without overlap, and each is chosen with equal probability.
-        tokens = np.flatnonzero(words[row] >= 0)
-        places = len(tokens) - lengths.sum() + len(lengths)
-        order = np.sort(generator.choice(places, len(lengths), replace=False))
-        before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        starts[spans] = tokens[0] + order - np.arange(len(lengths)) + before
-        ends[spans] = starts[spans] + lengths
+        moved = _scatter(examples.word_ids[row], ends[spans] - starts[spans], generator)
+        if moved is not None:
+            starts[spans], ends[spans] = moved
     return replace(
         examples,
         span_starts=Ragged(starts, offsets),
@@ -118,6 +116,34 @@ def scatter_mentions(examples: Examples, rng: RowRng) -> Examples:
         span_scores=None,
         span_contexts=None,
     )
+
+
+def _scatter(
+    words: Ints, lengths: Ints, generator: np.random.Generator
+) -> tuple[Ints, Ints] | None:
+    """Return starts and ends of spans at random places of a row, in order; None without places.
+
+    Args:
+        words: Word of each token, `[L]`; -1 for special tokens.
+        lengths: Lengths of the spans in tokens.
+        generator: Source of random numbers.
+    """
+    taken = words < 0
+    boundary = np.ones(len(words) + 1, bool)
+    boundary[1:-1] = words[1:] != words[:-1]
+    spans = []
+    for length in sorted(lengths.tolist(), reverse=True):
+        windows = np.lib.stride_tricks.sliding_window_view(taken, length)
+        free = ~windows.any(axis=1)
+        whole = free & boundary[: len(free)] & boundary[length:]
+        places = np.flatnonzero(whole if whole.any() else free)
+        if not len(places):
+            return None
+        start = int(generator.choice(places))
+        taken[start : start + length] = True
+        spans.append((start, start + length))
+    starts, ends = np.array(sorted(spans)).T
+    return starts, ends
 
 
 WEAK = "joint, weak"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("transformers")
 from experiments import encoder, few_shot, few_shot_tables, intervals, masks, plan, scores  # noqa: E402
 from experiments.lines import Run  # noqa: E402
 from mslm_data.data.examples import examples  # noqa: E402
+from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.mask.rng import RowRng  # noqa: E402
 from mslm_data.torch import MslmModel  # noqa: E402
 
@@ -79,24 +81,47 @@ def test_choose_schedule__returns_the_best_mean_after_all_tries() -> None:
     assert few_shot.choose_schedule(NCBI, 0.05, lines[1:]) == (False, 2e-4)
 
 
-def test_scatter_mentions__draws_all_arrangements_equally_often() -> None:
-    rows = examples([5] * 4_000, keys=np.arange(4_000), spans=[[(0, 2), (2, 3)]] * 4_000)
+def scattered(
+    words: list[int], spans: list[tuple[int, int]], rows: int
+) -> collections.Counter[tuple[tuple[int, int], ...]]:
+    """Count the arrangements of spans over rows whose tokens belong to these words."""
+    made = examples([len(words)] * rows, keys=np.arange(rows), spans=[spans] * rows)
+    made = replace(made, word_ids=Ragged.from_rows([words] * rows, np.int32))
 
-    moved = masks.scatter_mentions(rows, RowRng(keys=rows.keys, seed=1, epoch=2))
+    moved = masks.scatter_mentions(made, RowRng(keys=made.keys, seed=1, epoch=2))
 
-    found = collections.Counter(
+    return collections.Counter(
         tuple(zip(moved.span_starts[row].tolist(), moved.span_ends[row].tolist(), strict=True))
-        for row in range(len(rows))
+        for row in range(rows)
     )
-    spans = [(start, start + length) for length in (1, 2) for start in range(6 - length)]
-    expected = {
-        pair
-        for pair in itertools.product(spans, spans)
-        if pair[0][1] <= pair[1][0] and sum(end - start for start, end in pair) == 3
-    }
-    assert set(found) == expected
-    # Each of 12 arrangements is expected 333 times, with a deviation of 17.5.
-    assert all(abs(count - 4_000 / len(expected)) < 5 * 17.5 for count in found.values())
+
+
+def test_scatter_mentions__draws_runs_of_whole_words_equally_often() -> None:
+    found = scattered([-1, 0, 1, 1, 2, 3, 3, -1], [(4, 7)], 3_000)
+
+    assert set(found) == {((1, 4),), ((2, 5),), ((4, 7),)}
+    # Each is expected 1,000 times, with a deviation of 26.
+    assert all(abs(count - 1_000) < 5 * 26 for count in found.values())
+
+
+def test_scatter_mentions__keeps_lengths_and_never_overlaps() -> None:
+    found = scattered([0, 1, 2, 2, 3, 4, 4, 5, 6], [(0, 2), (4, 5), (5, 7)], 1_000)
+
+    for spans in found:
+        assert sorted(end - start for start, end in spans) == [1, 2, 2]
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+        assert {edge for span in spans for edge in span} <= {0, 1, 2, 4, 5, 7, 8, 9}
+    # Two of the four runs of two tokens, and a word of one token beside them.
+    assert len(found) == 18
+
+
+def test_scatter_mentions__cuts_words_only_without_a_run_of_the_length() -> None:
+    assert set(scattered([0, 0, 1, 1], [(0, 3)], 200)) == {((0, 3),), ((1, 4),)}
+
+
+def test_scatter_mentions__keeps_mentions_without_a_place() -> None:
+    # The only word of two tokens leaves no run of two.
+    assert set(scattered([0, 1, 1, 2], [(0, 2), (2, 4)], 200)) == {((0, 2), (2, 4))}
 
 
 def test_scatter_mentions__depends_on_key_seed_and_epoch() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -131,7 +131,11 @@ class Conllu(TextOptions, Source):
         layout = self._layout(path)
         data = self.utf8(path, part.start, part.stop)
         sentences = _sentences(lines(data, first=part.line), layout)
-        reader = _Reader(self, layout, lambda: self._opens_with_i(path, layout))
+        reader = _Reader(
+            self,
+            layout,
+            beginning=lambda: _sentences(lines(self.beginning(path, _SCHEME_BYTES)), layout),
+        )
         for number, document in enumerate(_documents(sentences), start=part.first):
             doc_id = document.id or f"{stem(path)}:{number}"
             try:
@@ -203,19 +207,6 @@ class Conllu(TextOptions, Source):
             kind=kinds[0] if kinds else 1,
         )
 
-    def _opens_with_i(self, path: Path, layout: _Layout) -> bool:
-        """Return whether I opens mentions in a file, judged by its beginning."""
-        reader = _Reader(self, layout, lambda: False)
-        num_mentions = num_late = 0
-        for sentence in _sentences(lines(self.beginning(path, _SCHEME_BYTES)), layout):
-            try:
-                mentions = reader.mentions(reader.words(sentence))
-            except RecordError:
-                continue
-            num_mentions += len(mentions.spans)
-            num_late += mentions.late
-        return tags.opens_with_i(mentions=num_mentions, late=num_late)
-
 
 class _Layout(NamedTuple):
     """The column numbers of a file, -1 for a missing column.
@@ -269,7 +260,7 @@ class _Sentence:
 
 
 class _Sentences(NamedTuple):
-    """The sentences of a document."""
+    """The sentences of a document. Each has rows."""
 
     id: str
     line: int
@@ -316,10 +307,16 @@ def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
     document: list[_Sentence] = []
     for sentence in listed:
         if document and sentence.opens is not None:
-            yield _Sentences(document[0].opens or "", document[0].line, document)
+            yield _marked(document)
             document = []
         document.append(sentence)
-    yield _Sentences(document[0].opens or "", document[0].line, document)
+    yield _marked(document)
+
+
+def _marked(document: list[_Sentence]) -> _Sentences:
+    """Make a document of the sentences from a mark to the next. It may have no words."""
+    first = document[0]
+    return _Sentences(first.opens or "", first.line, [each for each in document if each.rows])
 
 
 class _Value(NamedTuple):
@@ -347,23 +344,13 @@ class _Words(NamedTuple):
         written: `[W]`, surface words.
         has_space: `[W]`, whether a space follows the word.
         row_numbers: `[A]`, index in `written` of each word of the analysis.
-        values: `[A]`, value with the mentions of each word, "" for none.
-        lines: `[A]`, line number of each value.
-        empty: Values of empty nodes, if they have any.
+        values: Values of the words of the analysis, and of empty nodes that have one, in order.
     """
 
     written: list[str]
     has_space: list[bool]
     row_numbers: list[int]
-    values: list[str]
-    lines: list[int]
-    empty: list[_Value]
-
-    def in_order(self) -> list[_Value]:
-        """Return the values of words and empty nodes, in order."""
-        numbered = enumerate(zip(self.values, self.lines, strict=True))
-        values = [_Value(at, at + 1, text, line) for at, (text, line) in numbered]
-        return sorted([*self.empty, *values], key=lambda value: value[:2]) if self.empty else values
+    values: list[_Value]
 
 
 class _Row(NamedTuple):
@@ -395,13 +382,15 @@ class _Range(NamedTuple):
 
     Attributes:
         last: Number of its last word.
-        start: Index in `_Words.values` of its first word.
+        start: Index of its first word in the analysis.
+        past: Number of values before its own.
         value: Value with the mentions of the token, "" for none.
         line: Line number.
     """
 
     last: int
     start: int
+    past: int
     value: str
     line: int
 
@@ -417,11 +406,19 @@ class _Mentions(NamedTuple):
 class _Reader:
     """Makes documents of sentences."""
 
-    def __init__(self, options: Conllu, layout: _Layout, opens_with_i: Callable[[], bool]) -> None:
+    def __init__(
+        self, options: Conllu, layout: _Layout, *, beginning: Callable[[], Iterable[_Sentence]]
+    ) -> None:
+        """Read sentences of a file.
+
+        Args:
+            options: Options of the source.
+            layout: Columns of the file.
+            beginning: Function that returns the file's first sentences.
+        """
         self._options = options
         self._layout = layout
-        self._ask = opens_with_i
-        self._i_opens: bool | None = None
+        self._beginning = beginning
 
     def document(self, group: _Sentences, doc_id: str, name: str) -> Document:
         """Make a document from its sentences.
@@ -429,25 +426,23 @@ class _Reader:
         Raises:
             RecordError: A line is malformed.
         """
-        text = ""
+        pieces: list[str] = []
+        start = 0
         words: list[tuple[int, int]] = []
         spans: list[Span] = []
         sentences: list[Sentence] = []
         unplaced: Counter[Reason] = Counter()
         adjusted: Counter[str] = Counter()
         for sentence in group.sentences:
-            if not sentence.rows:
-                continue
             sentence_words = self.words(sentence)
             mentions = self.mentions(sentence_words)
             if mentions.late and self._opens_with_i:
                 mentions = self.mentions(sentence_words, i_opens=True)
 
-            # Sentences are separated by one newline.
-            start = len(text) + 1 if text else 0
             bounds = _bounds(sentence_words, start)
-            text = ("\n" if text else "").join([text, _written(sentence_words)])
+            pieces.append(_written(sentence_words))
             sentences.append(Sentence(start, bounds[-1][1]))
+            start = bounds[-1][1] + 1  # sentences are separated by one newline
             row_numbers = sentence_words.row_numbers
             words += bounds
             for first, stop, label in mentions.spans:
@@ -460,7 +455,7 @@ class _Reader:
 
         return Document(
             id=doc_id,
-            text=text,
+            text="\n".join(pieces),
             spans=tuple(spans),
             sentences=tuple(sentences) or None,
             words=np.array(words, np.int32).reshape(-1, 2),
@@ -474,16 +469,21 @@ class _Reader:
         count = 0
         for sentence in group.sentences:
             with suppress(RecordError):
-                mentions = self.mentions(self.words(sentence)) if sentence.rows else None
-                count += len(mentions.spans) + sum(mentions.unplaced.values()) if mentions else 0
+                mentions = self.mentions(self.words(sentence))
+                count += len(mentions.spans) + sum(mentions.unplaced.values())
         return count
 
-    @property
+    @cached_property
     def _opens_with_i(self) -> bool:
-        """Whether a tag I may begin a mention in this file, as in IOB1. Computed on first use."""
-        if self._i_opens is None:
-            self._i_opens = self._ask()
-        return self._i_opens
+        """Whether a tag I may begin a mention in this file, judged by its beginning."""
+        num_mentions = num_late = 0
+        for document in _documents(self._beginning()):
+            for sentence in document.sentences:
+                with suppress(RecordError):
+                    mentions = self.mentions(self.words(sentence))
+                    num_mentions += len(mentions.spans)
+                    num_late += mentions.late
+        return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
     def words(self, sentence: _Sentence) -> _Words:
         """Read the rows of a sentence.
@@ -491,15 +491,15 @@ class _Reader:
         Raises:
             RecordError: A row is malformed.
         """
-        words = _Words([], [], [], [], [], [])
+        words = _Words([], [], [], [])
         expected = -1  # number of the next word; the first may have any number
         opened: _Range | None = None  # the multi-word token whose words are being read
         for position, line in enumerate(sentence.rows, start=1):
             row = self._row(line, position)
             if row.is_empty:
                 if row.value not in _OUTSIDE:
-                    at = len(words.values)
-                    words.empty.append(_Value(at, at, row.value, row.line))
+                    at = len(words.row_numbers)
+                    words.values.append(_Value(at, at, row.value, row.line))
                 continue
 
             if expected < 0:
@@ -517,12 +517,13 @@ class _Reader:
                 words.written.append(row.form)
                 words.has_space.append(row.has_space)
             if row.last is not None:
-                opened = _Range(row.last, len(words.values), row.value, row.line)
+                start = len(words.row_numbers)
+                opened = _Range(row.last, start, len(words.values), row.value, row.line)
                 continue
 
+            at = len(words.row_numbers)
             words.row_numbers.append(len(words.written) - 1)
-            words.values.append(row.value)
-            words.lines.append(row.line)
+            words.values.append(_Value(at, at + 1, row.value, row.line))
             expected += 1
             if opened is not None and row.first == opened.last:
                 _settle(words, opened)
@@ -602,7 +603,7 @@ class _Reader:
         Raises:
             RecordError: A value is not a tag.
         """
-        values = words.in_order()
+        values = words.values
         texts = [value.text or "O" for value in values]
         if self._options.scheme == "label":
             return _placed(tags.runs(texts, outside="O"), 0, values)
@@ -659,20 +660,19 @@ def _settle(words: _Words, opened: _Range) -> None:
 
     The value of the token keeps its meaning, whether it is a tag, a label or brackets.
     """
-    start = opened.start
-    values = words.values[start:]
-    if opened.value in _OUTSIDE or any(value not in _OUTSIDE for value in values):
+    values = words.values[opened.past :]
+    has_own = any(value.text not in _OUTSIDE for value in values if value.start < value.stop)
+    if opened.value in _OUTSIDE or has_own:
         return
 
-    del words.row_numbers[start + 1 :]
-    words.values[start:] = [opened.value]
-    words.lines[start:] = [opened.line]
-
     # An empty node between the merged words comes after the token.
-    words.empty[:] = [
-        value._replace(start=min(value.start, start + 1), stop=min(value.stop, start + 1))
-        for value in words.empty
-    ]
+    start = opened.start
+    empty = [value for value in values if value.start == value.stop]
+    before = [value for value in empty if value.start == start]
+    after = [value._replace(start=start + 1, stop=start + 1) for value in empty[len(before) :]]
+    del words.row_numbers[start + 1 :]
+    token = _Value(start, start + 1, opened.value, opened.line)
+    words.values[opened.past :] = [*before, token, *after]
 
 
 def _keys(data: bytes, misc: int) -> list[str]:

@@ -532,3 +532,13 @@ def test_recognises__wants_entities_under_an_unusual_ending() -> None:
     assert Conllu.recognises(Path("a.conll"), head) != ""
     assert Conllu.recognises(Path("a.conll"), misc("_", "_").encode()) == ""
     assert Conllu.recognises(Path("a.conllu"), misc("_", "_").encode()) != ""
+
+
+def test_conllu__finds_the_scheme_of_a_file_with_an_empty_document(tmp_path: Path) -> None:
+    data = f"# newdoc id = a\n\n# newdoc id = b\n{row(1, 'Rome', 'NER=I-LOC')}"
+    empty, document = read(tmp_path, data)
+
+    assert mentions(empty) == []
+    assert mentions(document) == [("Rome", "LOC")]
+    assert isinstance(document, Document)
+    assert LATE not in document.adjusted

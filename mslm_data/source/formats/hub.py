@@ -73,10 +73,15 @@ class Hub(RowOptions, TextOptions, Source):
         if saved and all(saved):
             return _merged(saved)
         by_split = super().find(inputs)
+        # Patterns may match such files too.
         return {
             split: [path for path in paths if not _is_own(path)]
             for split, paths in by_split.items()
         }
+
+    def disowns(self, path: Path) -> str:
+        """Return why a file of a saved dataset has no rows; see `Source.disowns`."""
+        return "it belongs to a saved dataset and holds no rows of its own" if _is_own(path) else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file into ranges of rows of about `target_bytes`; see `Source.cut`."""

@@ -226,6 +226,13 @@ def test_read__delegates_json_lines(tmp_path: Path) -> None:
     assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
 
 
+def test_find__needs_no_split_in_the_names_of_files_without_rows(tmp_path: Path) -> None:
+    pq.write_table(table(ROWS), tmp_path / "test.parquet")
+    (tmp_path / "dataset_infos.json").write_text("{}", encoding="utf-8")
+
+    assert Hub().find([tmp_path]) == {"test": [tmp_path / "test.parquet"]}
+
+
 @pytest.mark.parametrize("name", ["train.parquet", "train.arrow"])
 @pytest.mark.parametrize("kept", [0, 0.3, 0.9])
 def test_read__refuses_damaged_files(tmp_path: Path, name: str, kept: float) -> None:

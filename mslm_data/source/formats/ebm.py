@@ -196,10 +196,15 @@ class EbmNlp(TextOptions, Source):
             except RecordError as error:
                 return SetAside(pmid, f"{file.name}:{error.line}", error.reason)
             for (start, stop), sentence_mentions in zip(ranges, mentions, strict=True):
-                sentence_mentions.extend(tags.runs(labels[start:stop], outside=""))
+                spans = tags.runs(labels[start:stop], outside="")
+                sentence_mentions.extend(span.shifted(start) for span in spans)
 
-        sentences = [words[start:stop] for start, stop in ranges]
-        return make_word_document(pmid, sentences, mentions, place=f"{tokens.name}:1")
+        return make_word_document(
+            pmid,
+            [words[start:stop] for start, stop in ranges],
+            itertools.chain.from_iterable(mentions),
+            place=f"{tokens.name}:1",
+        )
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
         """Return the paths of a document's tokens and of its label files.

@@ -137,30 +137,31 @@ class TokenTable(TextOptions, Source):
                 yield make_word_document(
                     doc_id,
                     document.words,
-                    mentions.sentence_lists,
+                    mentions.spans,
                     place=document.place,
                     late=mentions.late,
                 )
 
     def _decoded(self, document: _Tokens, *, i_opens: bool) -> _Mentions | SetAside:
         """Find the mentions of a document, or the tag that cannot be read."""
-        sentence_lists = []
-        num_late = 0
+        document_spans: list[tags.WordSpan] = []
+        num_words = num_late = 0
         for number, sentence_tags in enumerate(document.tags):
             if self.scheme == "label":
                 # An empty cell means outside.
                 labels = [tag or self.outside for tag in sentence_tags]
-                sentence_lists.append(tags.runs(labels, outside=self.outside))
-                continue
-            try:
-                spans, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
-            except ValueError:
-                bad = next(at for at, tag in enumerate(sentence_tags) if not tags.is_tag(tag))
-                place = document.places[number][bad]
-                return SetAside("", place, not_a_tag(self.tag_column or "tag"))
-            sentence_lists.append(spans)
+                spans, late = tags.runs(labels, outside=self.outside), 0
+            else:
+                try:
+                    spans, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
+                except ValueError:
+                    bad = next(at for at, tag in enumerate(sentence_tags) if not tags.is_tag(tag))
+                    place = document.places[number][bad]
+                    return SetAside("", place, not_a_tag(self.tag_column or "tag"))
+            document_spans += [span.shifted(num_words) for span in spans]
+            num_words += len(sentence_tags)
             num_late += late
-        return _Mentions(sentence_lists, num_late)
+        return _Mentions(document_spans, num_late)
 
     def _opens_with_i(self, path: Path) -> bool:
         """Return whether I opens mentions in a file, judged by its beginning."""
@@ -168,7 +169,7 @@ class TokenTable(TextOptions, Source):
         for document in self._documents(Part(str(path), 0, _SCHEME_BYTES)):
             mentions = self._decoded(document, i_opens=False)
             if not document.problem and isinstance(mentions, _Mentions):
-                num_mentions += sum(map(len, mentions.sentence_lists))
+                num_mentions += len(mentions.spans)
                 num_late += mentions.late
         return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
@@ -242,9 +243,9 @@ class TokenTable(TextOptions, Source):
 
 
 class _Mentions(NamedTuple):
-    """The mentions of each sentence, and the number of late ones; see `tags.decode`."""
+    """The mentions of a document, and the number of late ones; see `tags.decode`."""
 
-    sentence_lists: list[list[tags.WordSpan]]
+    spans: list[tags.WordSpan]
     late: int
 
 

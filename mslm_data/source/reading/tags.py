@@ -37,6 +37,10 @@ class WordSpan(NamedTuple):
     end: int
     label: str
 
+    def shifted(self, num_words: int) -> WordSpan:
+        """Return the mention in a document with `num_words` words before the sentence."""
+        return WordSpan(self.start + num_words, self.end + num_words, self.label)
+
 
 @functools.lru_cache(maxsize=4096)
 def parse(tag: str) -> tuple[str, str] | None:

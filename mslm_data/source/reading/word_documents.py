@@ -7,7 +7,8 @@ sentences.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import make_offsets
+from mslm_data.data.reason import Reason
+from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
 from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
 from mslm_data.source.reading.tags import TaggedMentions, WordSpan
 
@@ -32,17 +35,19 @@ def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
 def make_word_document(
     doc_id: str,
     sentences: Sequence[Sequence[str]],
-    mentions: Sequence[Sequence[WordSpan]],
+    mentions: Iterable[WordSpan],
     *,
     place: str,
     late: int = 0,
 ) -> Document:
     """Make a document from the words of its sentences.
 
+    Mentions beyond the words or without a label count as unplaced.
+
     Args:
         doc_id: Id of the document.
         sentences: Words of each sentence. No sentence is empty.
-        mentions: Mentions of each sentence, in words of that sentence.
+        mentions: Mentions in words of the document.
         place: Place of the document in the input.
         late: Number of mentions that begin with a continuing tag; see `tags.decode`.
     """
@@ -50,9 +55,14 @@ def make_word_document(
     firsts = [0, *itertools.accumulate(map(len, sentences))]
 
     spans = []
-    for first, sentence_mentions in zip(firsts[:-1], mentions, strict=True):
-        for start, end, label in sentence_mentions:
-            spans.append(Span(int(words[first + start, 0]), int(words[first + end - 1, 1]), label))
+    unplaced: Counter[Reason] = Counter()
+    for start, end, label in mentions:
+        if not label:
+            unplaced[NO_LABEL] += 1
+        elif not 0 <= start < end <= len(words):
+            unplaced[MISMATCH] += 1
+        else:
+            spans.append(Span(int(words[start, 0]), int(words[end - 1, 1]), label))
     return Document(
         id=doc_id,
         text="\n".join([" ".join(sentence) for sentence in sentences]),
@@ -62,6 +72,7 @@ def make_word_document(
             for start, stop in itertools.pairwise(firsts)
         ),
         words=words,
+        unplaced=dict(unplaced),
         adjusted={LATE: late} if late else {},
         place=place,
     )

@@ -9,11 +9,9 @@ from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.word_spans import (
-    WordRange,
-    check_words,
-    make_document_by_words,
-)
+from mslm_data.source.reading.shapes.word_spans import check_words
+from mslm_data.source.reading.tags import WordSpan
+from mslm_data.source.reading.word_documents import make_word_document
 
 
 class DocRed(Shape):
@@ -49,8 +47,8 @@ class DocRed(Shape):
                 is_within = 0 <= start < stop <= len(sentences[sentence])
                 first = firsts[sentence]
                 mentions.append(
-                    WordRange(first + start, first + stop, label)
+                    WordSpan(first + start, first + stop, label)
                     if is_within
-                    else WordRange(-1, -1, label)
+                    else WordSpan(-1, -1, label)
                 )
-        return make_document_by_words(doc_id, sentences, mentions, place=place)
+        return make_word_document(doc_id, sentences, mentions, place=place)

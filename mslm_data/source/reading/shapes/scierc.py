@@ -7,11 +7,9 @@ from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.word_spans import (
-    WordRange,
-    check_words,
-    make_document_by_words,
-)
+from mslm_data.source.reading.shapes.word_spans import check_words
+from mslm_data.source.reading.tags import WordSpan
+from mslm_data.source.reading.word_documents import make_word_document
 
 
 class SciErc(Shape):
@@ -54,5 +52,5 @@ class SciErc(Shape):
                     "expected mentions of first word, last word and label, got others"
                 )
             ((first, last),) = cells.pairs([entity[:2]])
-            mentions.append(WordRange(first, last + 1, self.file.name(entity[2], "ner", place)))
-        return make_document_by_words(doc_id, sentences, mentions, place=place)
+            mentions.append(WordSpan(first, last + 1, self.file.name(entity[2], "ner", place)))
+        return make_word_document(doc_id, sentences, mentions, place=place)

@@ -7,28 +7,20 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mslm_data.data.document import Document, NotChosen, Sentence
+from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.standoff import Annotation, place
-from mslm_data.source.reading.word_documents import place_words
+from mslm_data.source.reading.tags import WordSpan
+from mslm_data.source.reading.word_documents import make_word_document
 
 WORDS = ("tokens", "words")
 SPANS = ("entities", "ner", "spans", "mentions", "annotations", "ents")
 TAGS = ("ner_tags", "tags", "labels")
 """Columns of words, of mentions, and of a tag for each word."""
 _LABELS = ("type", "label", "tag")
-
-
-class WordRange(NamedTuple):
-    """A mention, as a half-open range of words `[first, stop)` of a document."""
-
-    first: int
-    stop: int
-    label: str
 
 
 class WordsWithSpans(Shape):
@@ -54,15 +46,15 @@ class WordsWithSpans(Shape):
         column = _column(row) or ""
         past = int(self._ends(row, place) == "inclusive")
         mentions = [
-            WordRange(span.start, span.end + past, self.file.name(span.label, column, place))
+            WordSpan(span.start, span.end + past, self.file.name(span.label, column, place))
             for span in _spans(row[column])
         ]
 
         # SciREX has the ranges of its sentences in words.
         ranges = row.get("sentences")
         if not isinstance(ranges, list) or not ranges:
-            return make_document_by_words(doc_id, [words], mentions, place=place)
-        return make_document_by_words(
+            return make_word_document(doc_id, [words], mentions, place=place)
+        return make_word_document(
             doc_id,
             [words[start:stop] for start, stop in _cuts(ranges, words)],
             mentions,
@@ -179,48 +171,3 @@ def check_words(words: Sequence[object]) -> None:
         raise RecordError(
             "expected tokens that are text, got an empty one or a value that is not text"
         )
-
-
-def make_document_by_words(
-    doc_id: str,
-    sentences: Sequence[Sequence[str]],
-    mentions: Iterable[WordRange],
-    *,
-    place: str,
-) -> Document:
-    """Make a document from the words of its sentences, and mentions in words of the document.
-
-    Mentions beyond the words count as unplaced.
-
-    Args:
-        doc_id: Id of the document.
-        sentences: Words of each sentence. No sentence is empty.
-        mentions: Half-open ranges of words.
-        place: Place of the document in the input.
-    """
-    bounds = place_words([word for sentence in sentences for word in sentence])
-    text = "\n".join(map(" ".join, sentences))
-    firsts = [0, *itertools.accumulate(map(len, sentences))]
-    placed = _placed(text, bounds.tolist(), mentions)
-    return Document(
-        id=doc_id,
-        text=text,
-        spans=placed.spans,
-        sentences=tuple(
-            Sentence(int(bounds[start, 0]), int(bounds[stop - 1, 1]))
-            for start, stop in itertools.pairwise(firsts)
-        ),
-        words=bounds,
-        unplaced=placed.unplaced,
-        place=place,
-    )
-
-
-def _placed(text: str, bounds: list[list[int]], mentions: Iterable[WordRange]) -> Any:
-    annotations = []
-    for first, stop, label in mentions:
-        fragment = (-1, -1)  # outside the text, so that it counts as unplaced
-        if 0 <= first < stop <= len(bounds):
-            fragment = (bounds[first][0], bounds[stop - 1][1])
-        annotations.append(Annotation([fragment], label))
-    return place(text, annotations)

@@ -13,13 +13,8 @@ from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.word_spans import (
-    TAGS,
-    WORDS,
-    WordRange,
-    check_words,
-    make_document_by_words,
-)
+from mslm_data.source.reading.shapes.word_spans import TAGS, WORDS, check_words
+from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import make_word_document
 
 
@@ -51,7 +46,7 @@ class WordsWithTags(Shape):
             raise RecordError(f"expected tags, got another item: {error}") from None
         if late and self._opens_with_i:
             mentions, late = tags.decode(row_tags, untyped=untyped, i_opens=True)
-        return make_word_document(doc_id, [words], [mentions], place=place, late=late)
+        return make_word_document(doc_id, [words], mentions, place=place, late=late)
 
     def _words_and_tags(self, row: Cells, place: str) -> tuple[list[Any], list[str]]:
         words = cells.column_list(row, cells.first_filled(row, WORDS))
@@ -138,8 +133,8 @@ class Gliner(Shape):
                 )
             ((first, last),) = cells.pairs([entity[:2]])
             label = self.file.name(entity[2], "ner", place)
-            mentions.append(WordRange(first, last + 1, label))
-        return make_document_by_words(doc_id, [words], mentions, place=place)
+            mentions.append(WordSpan(first, last + 1, label))
+        return make_word_document(doc_id, [words], mentions, place=place)
 
 
 def _check_no_mentions(row: Cells, place: str) -> None:

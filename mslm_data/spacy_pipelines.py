@@ -52,8 +52,13 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
     """Find the folder of a pipeline without importing it.
 
     Raises:
-        AnnotateError: The pipeline is missing.
+        AnnotateError: The pipeline is missing, or none is named.
     """
+    if not model:
+        raise AnnotateError(
+            f"{wanted_by}: no model given; set the option model to the name of an installed "
+            "pipeline, or to its folder"
+        )
     path = Path(model)
     if (path / "config.cfg").is_file():
         return path

@@ -11,7 +11,6 @@ from mslm_data.annotate.boundaries import touches
 from mslm_data.annotate.cached import IN_PLACEHOLDER, CachedAnnotator, FoundMentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
 from mslm_data.spacy_pipelines import PIECE, digest_pipeline, load_pipeline, pieces
 
@@ -70,7 +69,7 @@ class SpacyNer:
 
     def digest(self) -> str:
         """Return a digest of the version of spaCy and all files of the pipeline."""
-        return digest_pipeline(self._named(), _ASKS)
+        return digest_pipeline(self.model, _ASKS)
 
     def labels(self) -> tuple[str, ...]:
         """Return the sorted labels of all components that set entities."""
@@ -86,15 +85,7 @@ class SpacyNer:
         return CachedAnnotator(LoadedSpacy(self, self._pipeline()).find)
 
     def _pipeline(self) -> Any:
-        return load_pipeline(self._named(), _ASKS, self.exclude)
-
-    def _named(self) -> str:
-        if not self.model:
-            raise AnnotateError(
-                f"{_ASKS}: no model given; pass --set annotate.model=NAME, the name of "
-                f"an installed pipeline or its folder"
-            )
-        return self.model
+        return load_pipeline(self.model, _ASKS, self.exclude)
 
 
 class LoadedSpacy:

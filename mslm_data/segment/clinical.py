@@ -29,7 +29,7 @@ class Clinical:
     scores on real notes. The rules were tuned on the first part only.
 
     Speed on one core, in notes of 1,800 characters per second: 6,500 for these rules, 500 for the
-    sentencizer, and 400 for the same rules as a component of spaCy (`"spacy"`).
+    sentencizer.
     """
 
     heads: Annotated[

@@ -1,6 +1,6 @@
 """Finds the starts of sentences in clinical text by rules.
 
-The segmenters `clinical` and `spacy` use these rules. They look for starts in two ways:
+The rules of the segmenter `clinical` look for starts in two ways:
 
 * By lines: list items, section heads and text after an empty line start a sentence. A continuation
   of a wrapped line does not.

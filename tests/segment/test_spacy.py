@@ -4,19 +4,15 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.segment import SEGMENTERS
-from mslm_data.segment.clinical import Clinical
-from mslm_data.segment.spacy import COMPONENT, SpacySentences, register
+from mslm_data.segment.spacy import SpacySentences
 from tests.made import sentences_of
-from tests.segment import scoring
-from tests.segment.test_clinical import heads, notes
 from tests.spacy_made import ruler
 
-spacy = pytest.importorskip("spacy")
+pytest.importorskip("spacy")
 
 LONG_WORD = "Stable" * 13
 """Text for long documents with few tokens."""
@@ -31,50 +27,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
             sentences=True,
         )
     )
-
-
-@heads
-@given(document=notes())
-def test_spacy_sentences__equal_clinical(heads: str, document: Document) -> None:
-    assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
-        Clinical(heads=heads), document
-    )
-
-
-@heads
-@pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_spacy_sentences__equal_clinical_on_the_gold(part: str, heads: str) -> None:
-    for text, *_ in scoring.snippets(part).values():
-        document = Document(id="d", text=text)
-
-        assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
-            Clinical(heads=heads), document
-        )
-
-
-def test_spacy_sentences__accept_documents_above_the_limit_of_spacy() -> None:
-    document = Document(id="d", text=f"{LONG_WORD}. " * 13_000)
-
-    assert len(document.text) > 1_000_000
-    assert len(sentences_of(SpacySentences(), document)) == 13_000
-
-
-def test_component__works_in_a_custom_pipeline() -> None:
-    register()
-    register()
-    nlp = spacy.blank("en")
-    nlp.add_pipe(COMPONENT, config={"heads": "own"})
-    doc = nlp("PLAN:\nRest.Fluids. Seen by Dr. Lee.")
-
-    assert [sentence.text.strip() for sentence in doc.sents] == [
-        "PLAN:",
-        "Rest.",
-        "Fluids.",
-        "Seen by Dr. Lee.",
-    ]
-    assert len(nlp("")) == 0
-    with pytest.raises(ValueError, match="expected heads 'next' or 'own', got 'x'"):
-        spacy.blank("en").add_pipe(COMPONENT, config={"heads": "x"})
 
 
 def test_model__gives_sentence_starts(model: str) -> None:
@@ -110,14 +62,15 @@ def test_model__must_exist() -> None:
         match=r"segmenter 'spacy': no spaCy pipeline 'no_such_pipeline' is installed, .* its folder",
     ):
         sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
+    with pytest.raises(AnnotateError, match=r"segmenter 'spacy': no model given; set the option model"):
+        sentences_of(SpacySentences(), Document(id="d", text="a"))
 
 
 def test_digest__depends_on_the_model(model: str) -> None:
-    assert SpacySentences().digest() == ""
     assert len(SpacySentences(model=model).digest()) == 64
 
 
 def test_options__survive_pickling() -> None:
-    options = SEGMENTERS.make("spacy", {"heads": "own"})
+    options = SEGMENTERS.make("spacy", {"model": "m"})
 
-    assert pickle.loads(pickle.dumps(options)) == options == SpacySentences(heads="own")  # noqa: S301
+    assert pickle.loads(pickle.dumps(options)) == options == SpacySentences(model="m")  # noqa: S301

@@ -160,7 +160,7 @@ def test_rows__one_long_text_for_every_row(tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 20
 
     tracemalloc.start()
-    count = sum(1 for _ in arrow_rows.rows(path, 0, 150, columns=["text"]))
+    count = sum(1 for _ in arrow_rows.read_range(path, 0, 150, columns=["text"]))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -172,7 +172,7 @@ def test_rows__a_file_with_fewer_rows_than_declared(tmp_path: Path) -> None:
     path = written(tmp_path, "train.parquet", seeds.parquet(pa.table({"text": ["a", "b"]})))
 
     with pytest.raises(SourceError, match="expected 5 rows, got 2"):
-        list(arrow_rows.rows(path, 0, 5, columns=["text"]))
+        list(arrow_rows.read_range(path, 0, 5, columns=["text"]))
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,10 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
-from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with
-from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
@@ -105,7 +104,7 @@ class BioC(OffsetOptions, Source):
         is_bioc = len({match[0] for match in _IN_HEAD.finditer(head)}) > 1
         return "it is a collection of passages" if is_bioc else ""
 
-    def _of_json(self, row: JsonRow) -> Document | SetAside:
+    def _of_json(self, row: Row) -> Document | SetAside:
         doc_id = ""
         try:
             document = cells.mapping(row.value)

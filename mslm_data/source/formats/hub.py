@@ -12,7 +12,6 @@ import msgspec
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import json_once
 from mslm_data.registry import Help
@@ -20,7 +19,7 @@ from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import ends_with, stem
+from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import parse_split
@@ -114,22 +113,16 @@ class Hub(RowOptions, TextOptions, Source):
         file = RowFile(
             options=self,
             names=arrow_rows.class_names(schema),
-            beginning=lambda: arrow_rows.rows(
+            beginning=lambda: arrow_rows.read_range(
                 path, 0, min(_BEGINNING_ROWS, num_rows), columns=columns
             ),
         )
         reader = RowReader(file, SHAPES)
-        name = path.name
-        file_stem = stem(path)
-        stop = num_rows if part.stop < 0 else part.stop
-        rows = arrow_rows.rows(path, part.start, stop, columns=columns)
-        for number, row in enumerate(rows, start=part.start):
-            place = f"{name}:{number + 1}"
-            numbered = f"{file_stem}:{number}"
-            if row is None:
-                yield SetAside(numbered, place, Reason("expected UTF-8, got other bytes"))
+        for row in arrow_rows.rows(part, columns=columns):
+            if isinstance(row, SetAside):
+                yield row
             else:
-                yield reader.document(row, numbered=numbered, place=place)
+                yield reader.document(row.value, numbered=row.numbered, place=row.place)
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the columns of a file; see `Source.list_columns`."""
@@ -145,7 +138,7 @@ class Hub(RowOptions, TextOptions, Source):
         try:
             columns = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
             stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(path))
-            return describe_rows(arrow_rows.rows(path, 0, stop, columns=columns))
+            return describe_rows(arrow_rows.read_range(path, 0, stop, columns=columns))
         except SourceError:
             return ""
 
@@ -300,7 +293,8 @@ def _is_own(path: Path) -> bool:
 def _with_json(path: Path, num_rows: int) -> set[str]:
     """Return the text columns with mentions as JSON, judged by the first rows."""
     names = set(arrow_rows.texts(path)) - COLUMNS
-    rows = arrow_rows.rows(path, 0, min(_TRIED_ROWS, num_rows), columns=names) if names else ()
+    stop = min(_TRIED_ROWS, num_rows)
+    rows = arrow_rows.read_range(path, 0, stop, columns=names) if names else ()
     return {
         name
         for row in rows

@@ -14,9 +14,8 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
-from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.mention_forms import LABELS
 from mslm_data.source.reading.shapes.options import Shape
@@ -112,7 +111,7 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
             else:
                 yield self._document(row)
 
-    def _document(self, row: JsonRow) -> Document | SetAside:
+    def _document(self, row: Row) -> Document | SetAside:
         doc_id = row.numbered
         try:
             document = cells.mapping(row.value)

@@ -18,7 +18,7 @@ from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import LinesOfFile, ends_with, lines, plain_lines, stem
+from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
 from mslm_data.source.reading.records import (
     NOT_UTF8,
     RecordError,
@@ -185,14 +185,13 @@ class PlainText(TextOptions, Source):
     def _rows(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the documents of a table or of JSON lines."""
         path = Path(part.path)
-        numbered = stem(path)
 
         # Integer labels have names only in Arrow files.
         names: Sequence[str] = ()
         if self.doc_label and _kind(path) in _ARROW:
             names = arrow_rows.class_names(arrow_rows.schema(path)).get(self.doc_label, ())
         for row in self._values(part):
-            doc_id = f"{numbered}:{row.number}"
+            doc_id = row.numbered
             try:
                 if row.problem:
                     raise RecordError(row.problem)
@@ -213,16 +212,18 @@ class PlainText(TextOptions, Source):
         path = Path(part.path)
         kind = _kind(path)
         if kind in _ARROW:
-            yield from self._arrow_rows(part)
+            columns = {self.text_column, self.id_column, self.doc_label}
+            yield from map(self._row, arrow_rows.rows(part, columns=columns))
         elif kind in _JSON:
-            yield from self._json_rows(part)
+            yield from map(self._row, json_rows.rows(part, self))
         else:
             for row in self._table(kind).rows(part):
+                numbered = f"{stem(path)}:{row.number}"
                 try:
                     values = (row.value("id"), row.value("text"), row.value("label"))
-                    yield _Row(row.number, row.place, *values)
+                    yield _Row(numbered, row.place, *values)
                 except RecordError as error:
-                    yield _Row(row.number, row.place, problem=error.reason)
+                    yield _Row(numbered, row.place, problem=error.reason)
 
     def _table(self, kind: str | None) -> TableReader:
         columns = {"text": self.text_column}
@@ -237,46 +238,21 @@ class PlainText(TextOptions, Source):
             text=self,
         )
 
-    def _arrow_rows(self, part: Part) -> Iterator[_Row]:
-        path = Path(part.path)
-        stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
-        columns = {self.text_column, self.id_column, self.doc_label}
-        rows = arrow_rows.rows(path, part.start, stop, columns=columns)
-        for number, row in enumerate(rows, start=part.start):
-            place = f"{path.name}:{number + 1}"
-            if row is None:
-                yield _Row(number, place, problem=Reason("expected UTF-8, got other bytes"))
-            else:
-                yield self._row(number, place, row)
-
-    def _row(self, number: int, place: str, row: Mapping[str, object]) -> _Row:
+    def _row(self, row: cells.Row | SetAside) -> _Row:
         """Select the columns of id, text and label."""
-        id_, text, label = map(row.get, (self.id_column, self.text_column, self.doc_label))
-        return _Row(number, place, id_, text, label)
-
-    def _json_rows(self, part: Part) -> Iterator[_Row]:
-        path = Path(part.path)
-        numbered = lines(self.utf8(path, part.start, part.stop), first=part.line)
-        filled = (line for line in numbered if line.data.strip())
-        for number, line in enumerate(filled, start=part.first):
-            place = f"{path.name}:{line.number}"
-            try:
-                row = json_rows.decoded(line.data)
-            except RecordError as error:
-                yield _Row(number, place, problem=error.reason)
-                continue
-            if isinstance(row, dict):
-                yield self._row(number, place, row)
-            else:
-                yield _Row(
-                    number, place, problem=Reason("expected a JSON object, got another line")
-                )
+        if isinstance(row, SetAside):
+            return _Row(row.id, row.place, problem=row.reason)
+        if not isinstance(row.value, Mapping):
+            problem = Reason("expected a JSON object, got another line")
+            return _Row(row.numbered, row.place, problem=problem)
+        id_, text, label = map(row.value.get, (self.id_column, self.text_column, self.doc_label))
+        return _Row(row.numbered, row.place, id_, text, label)
 
 
 class _Row(NamedTuple):
     """A row of a table. `problem` is the reason why it cannot be read."""
 
-    number: int
+    numbered: str
     place: str
     id: object = None
     text: object = None

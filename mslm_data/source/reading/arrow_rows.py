@@ -6,7 +6,7 @@ Lengths and offsets in a file are validated before use, because wrong ones would
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mslm_data.data.document import Part
+from mslm_data.data.document import Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.source.reading.cells import Cells, Row
+from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes.mention_forms import LABELS
 
 _BATCH_ROWS = 64
@@ -37,6 +40,7 @@ _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, Recursi
 """Errors from damaged files. Python's own errors come only from types unknown to Arrow."""
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 """End mark of an Arrow stream."""
+_NOT_UTF8 = Reason("expected UTF-8, got other bytes")
 
 
 def num_rows(path: Path) -> int:
@@ -138,9 +142,30 @@ def class_names(table: pa.Schema) -> dict[str, tuple[str, ...]]:
     return {column: names for column, names in names_by_column.items() if names}
 
 
-def rows(
+def rows(part: Part, *, columns: Collection[str]) -> Iterator[Row | SetAside]:
+    """Read each row of a part, with some of its columns.
+
+    Rows with text that is not valid UTF-8 are set aside.
+
+    Raises:
+        SourceError: The file cannot be read, or has fewer rows.
+    """
+    path = Path(part.path)
+    file_stem = stem(path)
+    stop = num_rows(path) if part.stop < 0 else part.stop
+    values = read_range(path, part.start, stop, columns=columns)
+    for number, value in enumerate(values, start=part.start):
+        numbered = f"{file_stem}:{number}"
+        place = f"{path.name}:{number + 1}"
+        if value is None:
+            yield SetAside(numbered, place, _NOT_UTF8)
+        else:
+            yield Row(value, numbered, place)
+
+
+def read_range(
     path: Path, start: int, stop: int, *, columns: Collection[str]
-) -> Iterator[Mapping[str, Any] | None]:
+) -> Iterator[Cells | None]:
     """Read rows `[start, stop)` with some of their columns.
 
     Yields None for a row with text that is not valid UTF-8.
@@ -269,7 +294,7 @@ def _in_bytes(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _python_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any] | None]:
+def _python_rows(batch: pa.RecordBatch) -> Iterator[Cells | None]:
     """Yield rows as Python values, one by one if some text is not valid UTF-8."""
     for start in range(0, batch.num_rows, _BATCH_ROWS):
         piece = batch.slice(start, _BATCH_ROWS)
@@ -279,9 +304,9 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any] | None]:
             yield from (_python_row(piece.slice(i, 1)) for i in range(piece.num_rows))
 
 
-def _python_row(row: pa.RecordBatch) -> Mapping[str, Any] | None:
+def _python_row(row: pa.RecordBatch) -> Cells | None:
     try:
-        values: Mapping[str, Any] = row.to_pylist()[0]
+        values: Cells = row.to_pylist()[0]
     except UnicodeDecodeError:
         return None
     return values

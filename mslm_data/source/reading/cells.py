@@ -1,4 +1,4 @@
-"""Checks the values of table cells.
+"""Rows of files, and checks of the values of their cells.
 
 Functions that read a value raise `RecordError` if it has another type than their name says.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mslm_data.data.document import Sentence
 from mslm_data.source.reading.records import RecordError
@@ -16,6 +16,20 @@ Cells = Mapping[str, Any]
 """A row: column -> value."""
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
+
+
+class Row(NamedTuple):
+    """A row of a file.
+
+    Attributes:
+        value: Its cells, by column. In JSON it may be another value.
+        numbered: Id for a document without an id: `{file}:{number}`, from 0.
+        place: Place of the row: `file:line`, or `file:row` from 1.
+    """
+
+    value: Any
+    numbered: str
+    place: str
 
 
 def can_be_shown(column: str) -> bool:

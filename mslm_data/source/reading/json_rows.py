@@ -8,7 +8,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.json_once import DECODE_ERRORS, KeyTwiceError, decode
+from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
@@ -28,20 +29,6 @@ _FIRST_BYTES = 1024
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
 
 
-class JsonRow(NamedTuple):
-    """A row of a file.
-
-    Attributes:
-        value: The decoded JSON.
-        numbered: Id for a document without an id: `{file}:{number}`, from 0.
-        place: Place of the row, `file:line`.
-    """
-
-    value: Any
-    numbered: str
-    place: str
-
-
 def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part]:
     """Cut a file between lines. A file with one array or object is one part. See `Source.cut`."""
     path = Path(part.path)
@@ -51,7 +38,7 @@ def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part
         yield part
 
 
-def rows(part: Part, options: TextOptions) -> Iterator[JsonRow | SetAside]:
+def rows(part: Part, options: TextOptions) -> Iterator[Row | SetAside]:
     """Read each row of a part. Rows that are not JSON are set aside.
 
     Raises:
@@ -104,7 +91,7 @@ def list_columns(path: Path) -> list[str]:
 
 def rows_within(
     path: Path, options: TextOptions, items: Callable[[bytes], Iterable[msgspec.Raw]]
-) -> Iterator[JsonRow | SetAside]:
+) -> Iterator[Row | SetAside]:
     """Read rows that are nested in the one JSON value of a file.
 
     Args:
@@ -141,7 +128,7 @@ def decoded(data: bytes) -> Any:
 
 def _decoded(
     texts: Iterable[NumberedLine], path: Path, *, first: int = 0
-) -> Iterator[JsonRow | SetAside]:
+) -> Iterator[Row | SetAside]:
     file_stem = stem(path)
     for number, text in enumerate(texts, start=first):
         place = f"{path.name}:{text.number}"
@@ -151,7 +138,7 @@ def _decoded(
         except RecordError as error:
             yield SetAside(numbered, place, error.reason)
             continue
-        yield JsonRow(value, numbered, place)
+        yield Row(value, numbered, place)
 
 
 def _texts(part: Part, options: TextOptions) -> Iterator[NumberedLine]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from mslm_data.data.document import Part
+from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
+from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.csv_records import CsvTable
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
@@ -170,11 +171,9 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
         )
 
     roles = {role: str(matches[name]) for role, name in columns.items()}
-    stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
-    rows = arrow_rows.rows(path, part.start, stop, columns=set(roles.values()))
+    rows = arrow_rows.rows(part, columns=set(roles.values()))
     for number, row in enumerate(rows, start=part.start):
-        value = functools.partial(_cell, row, roles)
-        yield TableRow(number, f"{path.name}:{number + 1}", roles, value)
+        yield TableRow(number, row.place, roles, functools.partial(_cell, row, roles))
 
 
 def _match_column(name: str, present: Sequence[str]) -> str | None:
@@ -185,10 +184,10 @@ def _match_column(name: str, present: Sequence[str]) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _cell(row: Mapping[str, object] | None, roles: Mapping[str, str], role: str) -> str | None:
-    if row is None:
-        raise RecordError("expected UTF-8, got other bytes")
-    return _as_text(row.get(roles.get(role, "")))
+def _cell(row: Row | SetAside, roles: Mapping[str, str], role: str) -> str | None:
+    if isinstance(row, SetAside):
+        raise RecordError(row.reason)
+    return _as_text(row.value.get(roles.get(role, "")))
 
 
 def _as_text(value: object) -> str | None:

@@ -198,7 +198,7 @@ def test_read__leaves_other_columns_unread_but_for_the_id(tmp_path: Path) -> Non
         rows.append_column("image", pa.array([b"\xff"] * 10)), tmp_path / "train.parquet"
     )
 
-    (row, *_) = arrow_rows.rows(tmp_path / "train.parquet", 0, 1, columns={"tokens"})
+    (row, *_) = arrow_rows.read_range(tmp_path / "train.parquet", 0, 1, columns={"tokens"})
     found = read(Hub(id_column="note"), [tmp_path])["train"]
 
     assert row == {"tokens": ["Had", "gout"]}

@@ -26,8 +26,8 @@ from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.texts import (
     PLACEHOLDER,
     Texts,
-    find_text_words,
-    placeholder_mask,
+    find_document_words,
+    find_name_words,
     set_apart,
 )
 from mslm_data.data.context import FLAGS, REASONS, encode_flags
@@ -54,9 +54,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     if not len(mentions):
         return flags.astype(np.int8)
 
-    texts = _with_short_placeholders(
-        find_text_words(documents.codes(), documents.starts, placeholder_mask(documents))
-    )
+    texts = _with_short_placeholders(find_document_words(documents))
     # No cue may cross the boundary of a document, sentence or mention.
     words = texts.words
     for places in (documents.ends, sentences.starts, mentions.starts, mentions.ends):
@@ -166,11 +164,7 @@ def _cues() -> _Cues:
     text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
     flags = _cue_flags(tomllib.loads(text))
     names = sorted(flags)
-
-    line = "\n".join(names)
-    lengths = np.fromiter(map(len, names), np.int64, len(names))
-    codes = np.frombuffer(line.encode("utf-32-le"), np.uint32)
-    trie = TermTrie(find_text_words(codes, make_offsets(lengths + 1)[:-1]), match_case=False)
+    trie = TermTrie(find_name_words(names), match_case=False)
     return _Cues(trie, np.array([flags[name] for name in names], np.uint8))
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data._optional import load
-from mslm_data.annotate.terms.texts import find_text_words, placeholder_mask
+from mslm_data.annotate.terms.texts import find_document_words
 from mslm_data.builds.decontaminate import find_contaminated
 from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
@@ -138,7 +138,7 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
 
 def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Return word hashes, uint64 `[W]`, and the word offsets of documents, int64 `[D + 1]`."""
-    texts = find_text_words(documents.codes(), documents.starts, placeholder_mask(documents))
+    texts = find_document_words(documents)
     starts, ends = texts.words[:, 0].astype(np.int64), texts.words[:, 1].astype(np.int64)
     # Keep words inside a document: the texts are concatenated, so others cross two of them.
     owners = np.searchsorted(documents.starts, starts, side="right") - 1

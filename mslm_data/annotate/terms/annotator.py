@@ -13,7 +13,12 @@ import numpy as np
 from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
-from mslm_data.annotate.terms.texts import Texts, find_text_words, placeholder_mask, set_apart
+from mslm_data.annotate.terms.texts import (
+    Texts,
+    find_document_words,
+    find_name_words,
+    set_apart,
+)
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.errors import AnnotateError
@@ -109,15 +114,16 @@ class LoadedTerms:
         self._concepts = [term.concept for term in terms]
 
         matters = np.array(match_case, np.bool_)
-        self._tries = [
-            _trie([terms[number].name for number in numbers.tolist()], numbers, match_case=case)
-            for case in (False, True)
-            if len(numbers := np.flatnonzero(matters == case))
-        ]
+        self._tries: list[tuple[TermTrie, Ints]] = []  # each with the term of each of its names
+        for case in (False, True):
+            numbers = np.flatnonzero(matters == case)
+            if len(numbers):
+                texts = find_name_words([terms[number].name for number in numbers.tolist()])
+                self._tries.append((TermTrie(texts, match_case=case), numbers))
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate all documents in one kernel call; see `LoadedAnnotator`."""
-        texts = find_text_words(documents.codes(), documents.starts, placeholder_mask(documents))
+        texts = find_document_words(documents)
         set_apart(texts.words, documents.sentences.starts)
 
         # The line may have characters between documents: no term may cross into these.
@@ -175,12 +181,3 @@ class LoadedTerms:
             names=self._names,
             concepts=concepts if any(concepts) else None,
         )
-
-
-def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[TermTrie, Ints]:
-    """Build a trie of names; return it with the term index of each name."""
-    line = "\n".join(names)
-    lengths = np.fromiter(map(len, names), np.int64, len(names))
-    codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
-    texts = find_text_words(codes, make_offsets(lengths + 1)[:-1])
-    return TermTrie(texts, match_case=match_case), numbers

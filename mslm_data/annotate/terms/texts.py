@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Documents, Ints
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels import term_trie as kernels
 
 Array = npt.NDArray[Any]
@@ -56,6 +58,19 @@ class Texts:
         return kinds[self.codes[self.words[:, 0]]] == kernels.LETTER  # type: ignore[no-any-return]
 
 
+def find_document_words(documents: Documents) -> Texts:
+    """Find the words of documents. No term matches in a placeholder, or spans two documents."""
+    return find_text_words(documents.codes(), documents.starts, _placeholder_mask(documents))
+
+
+def find_name_words(names: Sequence[str]) -> Texts:
+    """Find the words of names, each a text of its own."""
+    line = "\n".join(names)
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return find_text_words(codes, make_offsets(lengths + 1)[:-1])
+
+
 def find_text_words(
     codes: npt.NDArray[np.uint32],
     starts: Ints,
@@ -80,7 +95,7 @@ def find_text_words(
     return Texts(starts=starts, codes=codes, folded=folds[codes], words=words)
 
 
-def placeholder_mask(documents: Documents) -> npt.NDArray[np.bool_] | None:
+def _placeholder_mask(documents: Documents) -> npt.NDArray[np.bool_] | None:
     """Return whether each character is in a placeholder, bool `[C]`; None for no placeholders."""
     marks = documents.placeholders
     if not len(marks.starts):

@@ -57,6 +57,29 @@ def test_read__sets_a_wrong_line_aside(tmp_path: Path, line: bytes, reason: str)
     assert (first.id, last.id) == ("own:0", "own:2")
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (
+            {"text": "gout", "entities": [[0, 4, "X"]]},
+            {"text": "gout", "entities": [[0, 4, 3]]},
+        ),
+        (
+            {"tokens": ["gout"], "ner_tags": ["I-X"]},
+            {"tokens": ["gout"], "ner_tags": [1]},
+        ),
+    ],
+)
+def test_read__names_the_row_with_integers_without_names(
+    tmp_path: Path, good: object, bad: object
+) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(f"{json.dumps(good)}\n{json.dumps(bad)}\n")
+
+    with pytest.raises(SourceError, match=r"^own\.jsonl:2: expected names in column "):
+        read(path)
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_read__takes_an_array_for_its_elements(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "own.json"

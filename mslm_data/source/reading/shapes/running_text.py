@@ -10,6 +10,7 @@ from typing import Literal
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
+from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import NAME_THE_TEXT, NO_TOKEN, RecordError
@@ -88,7 +89,8 @@ class TextWithMentions(Shape):
         ends = []
         for row in self.file.beginning():
             if isinstance(row, Mapping) and self.fits(row):
-                with contextlib.suppress(RecordError):
+                # Errors are reported, with their places, when the rows are read.
+                with contextlib.suppress(RecordError, SourceError):
                     text = read_text(row, self.file.options.text_column)
                     mentions = self._mentions(row, "")
                     ends += [(text, end) for mention in mentions for _, end in mention.fragments]

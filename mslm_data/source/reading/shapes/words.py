@@ -78,8 +78,8 @@ class WordsWithTags(Shape):
             try:
                 _, row_tags = self._words_and_tags(cells.mapping(row), "")
                 mentions, late = tags.decode(row_tags, untyped=self.file.options.untyped)
-            except (RecordError, ValueError):
-                continue
+            except (RecordError, SourceError, ValueError):
+                continue  # it is reported, with its place, when it is read
             num_mentions += len(mentions)
             num_late += late
         return tags.opens_with_i(mentions=num_mentions, late=num_late)

@@ -146,11 +146,14 @@ class Cas(Source):
         return [*self._layers(path)]
 
     def _has_mentions(self, path: Path) -> bool:
-        """Return whether a file has annotations of the mention type, or of a subtype."""
-        mention_types = self._mention_types(path)
+        """Return whether a file has annotations of the mention type, or of a subtype.
+
+        A file that cannot be read, or whose type system lacks the type, has none. Reading reports
+        it.
+        """
         try:
-            return bool(self._contents(path, mention_types).mentions)
-        except (RecordError, MalformedError):
+            return bool(self._contents(path, self._mention_types(path)).mentions)
+        except (RecordError, SourceError):
             return False
 
     def _layers(self, path: Path) -> dict[str, list[str]]:

@@ -133,6 +133,19 @@ def test_settle__takes_the_only_type_and_its_only_feature(tmp_path: Path, form: 
     assert document(path, **{**options, "label": "Sign"}).spans == (Span(4, 8, "Sign"),)
 
 
+def test_settle__takes_the_only_type_if_the_type_system_lacks_the_default(tmp_path: Path) -> None:
+    path = xmi(tmp_path, only_symptoms())
+    system = (tmp_path / "TypeSystem.xml").read_text(encoding="utf-8")
+    assert "NamedEntity" in system
+    renamed = system.replace("NamedEntity", "Other")
+    (tmp_path / "TypeSystem.xml").write_text(renamed, encoding="utf-8")
+
+    options = Cas().settle([path])
+
+    assert options == {"mention_type": "webanno.custom.Symptom", "label_feature": "Kind"}
+    assert document(path, **options).spans == (Span(4, 8, "Pain"),)
+
+
 def test_settle__keeps_the_default_type_if_a_file_has_it(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     only_symptoms().to_json(paths[0])

@@ -40,26 +40,6 @@ def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
     return ""
 
 
-def overwrite_placeholders(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Overwrite placeholders, so that no name is found in or across them. Keep the length.
-
-    A placeholder of five characters becomes `.000.`: MedCAT does not skip full stops within a name,
-    and counts the digits as a single token of context.
-    """
-    if not placeholders:
-        return text
-
-    pieces: list[str] = []
-    past = 0
-    for start, end, *_ in placeholders:
-        length = end - start
-        pieces.append(text[past:start])
-        pieces.append("." + "0" * (length - 2) + "." if length > 1 else "." * length)
-        past = end
-    pieces.append(text[past:])
-    return "".join(pieces)
-
-
 def touches(start: int, end: int, placeholders: Sequence[Placeholder]) -> bool:
     """Return whether characters `[start, end)` overlap a placeholder; placeholders are sorted."""
     # The last placeholder that starts before the end also has the greatest end.

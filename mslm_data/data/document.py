@@ -9,7 +9,7 @@ All ranges are half open. Positions in a `Document` count characters of its text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -68,6 +68,24 @@ class Placeholder(NamedTuple):
     start: int
     end: int
     word: str | None = None
+
+
+def overwrite(
+    text: str, placeholders: Iterable[Placeholder], replacement: Callable[[int], str]
+) -> str:
+    """Replace the characters of placeholders. The length of the text stays the same.
+
+    Args:
+        text: Text of a document.
+        placeholders: Sorted placeholders.
+        replacement: Function from a length to as many characters.
+    """
+    pieces: list[str] = []
+    past = 0
+    for start, end, _ in placeholders:
+        pieces += (text[past:start], replacement(end - start))
+        past = end
+    return "".join([*pieces, text[past:]])
 
 
 class Sentence(NamedTuple):

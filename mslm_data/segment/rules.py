@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from mslm_data.data.document import Placeholder
+from mslm_data.data.document import Placeholder, overwrite
 from mslm_data.segment.joined import part_lines
 from mslm_data.segment.lines import NoteLine, goes_on, in_capitals, read_lines, wrap_width
 from mslm_data.segment.stops import MASK, ends_sentence, stops
@@ -135,21 +135,14 @@ def _is_ended(text: str, before: NoteLine, line: NoteLine, words: WordLists) -> 
 
 def _mask(text: str, placeholders: Sequence[Placeholder]) -> str:
     """Replace each character of placeholders by `MASK`, including line ends inside."""
-    masked = _overwrite(text, placeholders)
+    masked = overwrite(text, placeholders, _repeat_mask)
     # Sources of notes know all placeholders, so the search below is rarely necessary.
     if not any(mark in masked for mark in _MARKS):
         return masked
 
     marks = [Placeholder(*match.span()) for match in _PLACEHOLDER.finditer(text)]
-    return _overwrite(_overwrite(text, marks), placeholders)
+    return overwrite(overwrite(text, marks, _repeat_mask), placeholders, _repeat_mask)
 
 
-def _overwrite(text: str, placeholders: Sequence[Placeholder]) -> str:
-    pieces: list[str] = []
-    past = 0
-    for start, end, _ in placeholders:
-        pieces.append(text[past:start])
-        pieces.append(MASK * (end - start))
-        past = end
-    pieces.append(text[past:])
-    return "".join(pieces)
+def _repeat_mask(length: int) -> str:
+    return MASK * length

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from mslm_data.data.document import Placeholder
+from mslm_data.data.document import Placeholder, overwrite
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.errors import PipelineError
 from mslm_data.registry import Help
@@ -57,9 +57,7 @@ class SpacySentences:
     def _starts(self, nlp: Any, text: str, placeholders: Sequence[Placeholder]) -> Iterator[int]:
         """Yield the first character of each sentence, after leading white space."""
         # The model would split at the marks of placeholders: replace them by a name.
-        for start, end, _ in placeholders:
-            text = text[:start] + "X" + "x" * (end - start - 1) + text[end:]
-
+        text = overwrite(text, placeholders, lambda length: "X" + "x" * (length - 1))
         for start, end in pieces(text, placeholders):
             doc = nlp(text[start:end])
             if not doc.has_annotation("SENT_START"):

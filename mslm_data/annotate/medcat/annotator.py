@@ -23,7 +23,7 @@ from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
 from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
-from mslm_data.data.document import Document, Placeholder, Span
+from mslm_data.data.document import Document, Placeholder, Span, overwrite
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
@@ -214,7 +214,7 @@ class LoadedMedCat:
     def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
         spans: list[Span] = []
         left_out: Counter[Reason] = Counter()
-        for mention in self._concepts(boundaries.overwrite_placeholders(text, placeholders)):
+        for mention in self._concepts(overwrite(text, placeholders, _barrier)):
             start, end, concept, similarity, entity = mention
             # A cosine similarity may be negative, or slightly above 1 by rounding.
             score = float(similarity)
@@ -265,6 +265,15 @@ class LoadedMedCat:
             if meta[name]["value"] not in values:
                 return Reason(f"meta-annotation {name}")
         return None
+
+
+def _barrier(length: int) -> str:
+    """Return text such as `.000.` for a placeholder, so that no name is found in or across it.
+
+    MedCAT does not skip full stops within a name, and counts the digits as a single token of
+    context.
+    """
+    return "." + "0" * (length - 2) + "." if length > 1 else "."
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class LabelStudioTask(Shape):
             for result in _results(annotation)
         ]
         data = row["data"]
-        field = self._field(data, [result for result, why in results if not why], place)
+        field = self._field(data, [result for result, why in results if not why])
         text = data[field]
 
         mentions: list[Annotation] = []
@@ -78,7 +78,7 @@ class LabelStudioTask(Shape):
         placed = self.file.options.place(text, mentions).leaving_out(left_out)
         return placed.document(doc_id, text, sentences=None, place=place)
 
-    def _field(self, data: Cells, results: list[Cells], place: str) -> str:
+    def _field(self, data: Cells, results: list[Cells]) -> str:
         """Return the field with the text in a task's data.
 
         Raises:
@@ -90,7 +90,7 @@ class LabelStudioTask(Shape):
         if field == "auto":
             field = _find_text_field(texts, results)
             if not field and texts:
-                raise _several_texts_error(texts, place)
+                raise _several_texts_error(texts)
         if field not in texts:
             raise RecordError(
                 Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
@@ -175,14 +175,14 @@ def _find_text_field(texts: list[str], results: list[Cells]) -> str:
     return texts[0] if len(texts) == 1 else ""
 
 
-def _several_texts_error(texts: list[str], place: str) -> SourceError:
+def _several_texts_error(texts: list[str]) -> SourceError:
     """Make the error for a task with several texts and no selected field."""
     plain = [name for name in texts if cells.can_be_shown(name)]
     unusual = len(texts) - len(plain)
     fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
     example = f" = '{plain[0]}'" if plain else ""
     return SourceError(
-        f"{place}: expected one text in the data of a task, got the fields {', '.join(fields)}; "
+        f"expected one text in the data of a task, got the fields {', '.join(fields)}; "
         f"name it as [source] text_column{example}"
     )
 

@@ -102,13 +102,19 @@ class RowReader:
             SourceError: Tags or labels are integers without known names, or a row seems to have
                 mentions in a column that is not read.
         """
+        try:
+            return self._document(row, numbered, place)
+        except SourceError as error:
+            raise SourceError(f"{place}: {error}") from None
+
+    def _document(self, row: object, numbered: str, place: str) -> Document | SetAside | NotChosen:
         # The id and the label come first, so that they are known if the row is set aside.
         doc_id = numbered
         try:
             columns = named_columns(row)
             doc_id = self._id(columns) or numbered
             doc_label = self._take_doc_label(columns)
-            _check_not_file(columns, place)
+            _check_not_file(columns)
             name = find_shape(columns, self._shapes)
             shape = self._readers.setdefault(name, self._shapes[name](self._file))
             result = shape.read(columns, doc_id, place)
@@ -118,7 +124,7 @@ class RowReader:
         is_bare = isinstance(result, Document) and not result.spans and not result.unplaced
         # A row without mentions may have them in a column of another name.
         if is_bare and not shape.says_none:
-            self._check_unread_columns(columns, shape, place)
+            self._check_unread_columns(columns, shape)
         if doc_label and isinstance(result, Document):
             return result.with_doc_label(doc_label)
         return result
@@ -149,7 +155,7 @@ class RowReader:
             return ""
         return cells.doc_label(row.pop(column, None), column, self._file.names.get(column, ()))
 
-    def _check_unread_columns(self, row: Cells, shape: Shape, place: str) -> None:
+    def _check_unread_columns(self, row: Cells, shape: Shape) -> None:
         """Raise if a row without mentions has an unread column that looks like mentions."""
         option = self._file.options.mentions_column
         read = shape.columns
@@ -161,7 +167,7 @@ class RowReader:
                 continue
             name = quote_column(column)
             raise SourceError(
-                f"{place}: expected mentions in one of the columns {', '.join(MENTIONS)}, got "
+                f"expected mentions in one of the columns {', '.join(MENTIONS)}, got "
                 f"column {name}, which looks like mentions and is not read; set [source] "
                 f"mentions_column = {name}, or ignored_columns = [{name}] if it has no mentions"
             )
@@ -172,12 +178,12 @@ def find_shape(row: Cells, shapes: Mapping[str, type[Shape]]) -> str:
     return next(name for name, shape in shapes.items() if shape.fits(row))
 
 
-def _check_not_file(row: Cells, place: str) -> None:
+def _check_not_file(row: Cells) -> None:
     """Raise if a row is a whole file of another format."""
     for column, source in _FILES_OF_ROWS.items():
         if isinstance(row.get(column), list) and "text" not in row and "passages" not in row:
             raise SourceError(
-                f"{place}: expected one document per row, got an object with a list of {column}; "
+                f"expected one document per row, got an object with a list of {column}; "
                 f"source '{source}' reads such files"
             )
 

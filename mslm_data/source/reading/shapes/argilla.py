@@ -98,9 +98,7 @@ class ArgillaResponses(Shape):
             user_mentions = [
                 annotation
                 for item in response.value
-                for annotation in mention_forms.read_mention(
-                    item, response.question, place, self.file
-                )
+                for annotation in mention_forms.read_mention(item, response.question, self.file)
             ]
             if reasons[response.user]:
                 left_out[VERSIONS] += len(user_mentions)

@@ -40,7 +40,7 @@ class DocRed(Shape):
             for mention in map(cells.mapping, cells.objects(entity)):
                 ((start, stop),) = cells.pairs([mention.get("pos")])
                 sentence = mention.get("sent_id")
-                label = self.file.name(mention.get("type"), "type", place)
+                label = self.file.name(mention.get("type"), "type")
                 if type(sentence) is not int or not 0 <= sentence < len(sentences):
                     raise RecordError("expected the number of a sentence in 'sent_id', got another")
                 # A mention beyond its sentence would end up in the next one. Count it as unplaced.

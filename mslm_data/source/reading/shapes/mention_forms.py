@@ -28,7 +28,7 @@ _DEEPEST = 4
 """Maximum depth of lists and objects searched for mentions."""
 
 
-def read_mention(entity: object, column: str, place: str, file: RowFile) -> list[Annotation]:
+def read_mention(entity: object, column: str, file: RowFile) -> list[Annotation]:
     """Read a mention. A mention with several labels becomes several annotations.
 
     Forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
@@ -37,7 +37,6 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     Args:
         entity: The mention.
         column: Name of its column, for messages and for names of integers.
-        place: Place of its row.
         file: The file, for names of integers.
 
     Raises:
@@ -54,7 +53,7 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
         start, end, label = entity
         if isinstance(start, str) and type(label) is int:
             label, start, end = entity
-        return [Annotation(cells.pairs([(start, end)]), file.name(label, column, place))]
+        return [Annotation(cells.pairs([(start, end)]), file.name(label, column))]
 
     values = cells.mapping(entity)
     offsets = values.get("offsets")
@@ -73,7 +72,7 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     )
     label = _value(values, LABELS)
     labels = label if isinstance(label, list) else [label]
-    names = ["" if name is None else file.name(name, column, place) for name in labels]
+    names = ["" if name is None else file.name(name, column) for name in labels]
     return [annotation._replace(label=name) for name in names or [""]]
 
 

@@ -78,7 +78,7 @@ class RowFile:
     versions: VersionOptions = field(default_factory=VersionOptions)
     beginning: Callable[[], Iterable[object]] = tuple
 
-    def name(self, value: object, column: str, place: str) -> str:
+    def name(self, value: object, column: str) -> str:
         """Return a tag or label, or the name of an integer tag or label.
 
         Raises:
@@ -94,8 +94,8 @@ class RowFile:
         names = self.names.get(column, self.options.tag_names)
         if not names:
             raise SourceError(
-                f"{place}: expected names in column {quote_column(column)}, got integers without "
-                'names; set their names in order with [source] tag_names = ["O", "B-X", ...]'
+                f"expected names in column {quote_column(column)}, got integers without names; set "
+                'their names in order with [source] tag_names = ["O", "B-X", ...]'
             )
         if not 0 <= value < len(names):
             raise RecordError(
@@ -136,5 +136,6 @@ class Shape(ABC):
 
         Raises:
             RecordError: The row cannot be used.
-            SourceError: As for `RowFile.name`.
+            SourceError: No row of the file can be used, without an option. The message has no
+                place; `RowReader` adds it.
         """

@@ -48,15 +48,15 @@ class TextWithMentions(Shape):
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         text = read_text(row, self.file.options.text_column)
-        return self.document(row, text, self._mentions(row, place), doc_id, place)
+        return self.document(row, text, self._mentions(row), doc_id, place)
 
-    def _mentions(self, row: Cells, place: str) -> list[Annotation]:
+    def _mentions(self, row: Cells) -> list[Annotation]:
         column = self._column(row)
         entities = [] if column is None else mention_forms.items(row[column], column)
         return [
             annotation
             for entity in entities
-            for annotation in mention_forms.read_mention(entity, column or "", place, self.file)
+            for annotation in mention_forms.read_mention(entity, column or "", self.file)
         ]
 
     def _column(self, row: Cells) -> str | None:
@@ -92,7 +92,7 @@ class TextWithMentions(Shape):
                 # Errors are reported, with their places, when the rows are read.
                 with contextlib.suppress(RecordError, SourceError):
                     text = read_text(row, self.file.options.text_column)
-                    mentions = self._mentions(row, "")
+                    mentions = self._mentions(row)
                     ends += [(text, end) for mention in mentions for _, end in mention.fragments]
         cut = sum(_cuts_a_word(text, end) for text, end in ends)
         cut_inclusive = sum(_cuts_a_word(text, end + 1) for text, end in ends)
@@ -143,7 +143,7 @@ class Passages(Shape):
         mentions = [
             annotation
             for entity in entities
-            for annotation in mention_forms.read_mention(entity, "entities", place, self.file)
+            for annotation in mention_forms.read_mention(entity, "entities", self.file)
         ]
 
         text, sentences, placed = self.file.options.lay_out(pieces, mentions)

@@ -52,5 +52,5 @@ class SciErc(Shape):
                     "expected mentions of first word, last word and label, got others"
                 )
             ((first, last),) = cells.pairs([entity[:2]])
-            mentions.append(WordSpan(first, last + 1, self.file.name(entity[2], "ner", place)))
+            mentions.append(WordSpan(first, last + 1, self.file.name(entity[2], "ner")))
         return make_word_document(doc_id, sentences, mentions, place=place)

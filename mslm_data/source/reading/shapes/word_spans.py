@@ -44,9 +44,9 @@ class WordsWithSpans(Shape):
         words = _words_of(row)
         check_words(words)
         column = _column(row) or ""
-        past = int(self._ends(row, place) == "inclusive")
+        past = int(self._ends(row) == "inclusive")
         mentions = [
-            WordSpan(span.start, span.end + past, self.file.name(span.label, column, place))
+            WordSpan(span.start, span.end + past, self.file.name(span.label, column))
             for span in _spans(row[column])
         ]
 
@@ -61,7 +61,7 @@ class WordsWithSpans(Shape):
             place=place,
         )
 
-    def _ends(self, row: Cells, place: str) -> str:
+    def _ends(self, row: Cells) -> str:
         """Return whether ends are "exclusive" or "inclusive".
 
         Raises:
@@ -72,7 +72,7 @@ class WordsWithSpans(Shape):
             ends = "exclusive" if _is_spert(row) else self._detect_ends
         if ends == "auto" and _spans(row[_column(row) or ""]):
             raise SourceError(
-                f"{place}: cannot tell whether the end index of a mention in column "
+                "cannot tell whether the end index of a mention in column "
                 f"{quote_column(_column(row) or '')} includes its last word; set [source] ends to "
                 '"inclusive" if it does, otherwise to "exclusive"'
             )

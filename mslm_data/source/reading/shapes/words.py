@@ -37,7 +37,7 @@ class WordsWithTags(Shape):
         return not (isinstance(words, list) and any(isinstance(word, Mapping) for word in words))
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        words, row_tags = self._words_and_tags(row, place)
+        words, row_tags = self._words_and_tags(row)
         check_words(words)
         untyped = self.file.options.untyped
         try:
@@ -48,17 +48,17 @@ class WordsWithTags(Shape):
             mentions, late = tags.decode(row_tags, untyped=untyped, i_opens=True)
         return make_word_document(doc_id, [words], mentions, place=place, late=late)
 
-    def _words_and_tags(self, row: Cells, place: str) -> tuple[list[Any], list[str]]:
+    def _words_and_tags(self, row: Cells) -> tuple[list[Any], list[str]]:
         words = cells.column_list(row, cells.first_filled(row, WORDS))
         if not words:
             raise RecordError("expected at least one token, got no tokens")
         option = self.file.options.mentions_column
         column = cells.first_filled(row, tag_columns(row) if option == "auto" else [option])
         if column is None:
-            _check_no_mentions(row, place)
+            _check_no_mentions(row)
             names = ", ".join(TAGS) if option == "auto" else option
             raise RecordError(f"expected tags in one of the columns {names}, got none")
-        row_tags = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
+        row_tags = [self.file.name(tag, column) for tag in cells.column_list(row, column)]
         if len(words) != len(row_tags):
             raise RecordError(
                 f"expected a tag for each token, got {len(words)} token(s) and {len(row_tags)} "
@@ -76,7 +76,7 @@ class WordsWithTags(Shape):
         num_mentions = num_late = 0
         for row in self.file.beginning():
             try:
-                _, row_tags = self._words_and_tags(cells.mapping(row), "")
+                _, row_tags = self._words_and_tags(cells.mapping(row))
                 mentions, late = tags.decode(row_tags, untyped=self.file.options.untyped)
             except (RecordError, SourceError, ValueError):
                 continue  # it is reported, with its place, when it is read
@@ -132,17 +132,17 @@ class Gliner(Shape):
                     "others"
                 )
             ((first, last),) = cells.pairs([entity[:2]])
-            label = self.file.name(entity[2], "ner", place)
+            label = self.file.name(entity[2], "ner")
             mentions.append(WordSpan(first, last + 1, label))
         return make_word_document(doc_id, [words], mentions, place=place)
 
 
-def _check_no_mentions(row: Cells, place: str) -> None:
+def _check_no_mentions(row: Cells) -> None:
     """Raise if a row of words without tags has mentions, whose unit is unknown."""
     for column, value in row.items():
         if look_like_mentions(value):
             raise SourceError(
-                f"{place}: expected a tag for each token, in one of the columns "
+                "expected a tag for each token, in one of the columns "
                 f"{', '.join(TAGS)}, got column {quote_column(column)}, which looks like "
                 "mentions; give each row its text and offsets in characters, or GLiNER's "
                 "tokenized_text and ner"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,9 +153,7 @@ class Bc2gm(TextOptions, Source):
             ],
         )
 
-        unplaced = Counter(placed.unplaced)
-        unplaced[standoff.MISMATCH] += len(listed) - len(inside)
-        return placed._replace(unplaced=dict(+unplaced)).document(
+        return placed.leaving_out({standoff.MISMATCH: len(listed) - len(inside)}).document(
             doc_id, text, sentences=(Sentence(0, len(text)),), place=place
         )
 

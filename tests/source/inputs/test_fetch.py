@@ -50,9 +50,7 @@ def entries_of(site: Site) -> list[Fetch]:
 
 def files_below(folder: Path) -> list[str]:
     """Return the files below a folder, except locks."""
-    files = [
-        path for path in folder.rglob("*") if path.is_file() and not path.match("corpora/.lock-*")
-    ]
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.match(".lock-*")]
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
@@ -278,9 +276,7 @@ def test_fetch__rejects_an_archive_with_paths_outside(site: Site, tmp_path: Path
         FetchError, match=r"c\.tgz: member '\.\./evil\.tsv': expected a path inside .*--input"
     ):
         fetch("x", [entry], cache=tmp_path)
-    assert files_below(tmp_path) == [
-        f"corpora/{next((tmp_path / 'corpora').glob('x-*')).name}/archives/c.tgz"
-    ]
+    assert files_below(tmp_path) == [f"corpora/downloads/{entry.sha256}/c.tgz"]
 
 
 def test_fetch__asks_the_server_once_for_many(site: Site, tmp_path: Path) -> None:
@@ -320,6 +316,23 @@ def test_fetch__keeps_files_private_for_any_umask(site: Site, tmp_path: Path) ->
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
+def test_fetch__copies_files_if_the_file_system_has_no_links(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(original: Path, path: Path) -> None:
+        raise OSError(95, os.strerror(95))
+
+    monkeypatch.setattr(os, "link", link)
+    before = os.umask(0)
+    try:
+        (folder,) = fetch("x", entries_of(site), cache=tmp_path)
+    finally:
+        os.umask(before)
+
+    assert (folder / "train/train.tsv").read_bytes() == site.files["/bc2gm/train.tsv"]
+    assert stat.S_IMODE((folder / "train/train.tsv").stat().st_mode) == 0o600
+
+
 def full(path: Path) -> None:
     raise OSError(28, os.strerror(28))
 
@@ -335,16 +348,16 @@ def test_fetch__reports_a_full_disk(
     monkeypatch.setattr("mslm_data.io.archive.open_private", full)
     with pytest.raises(
         FetchError,
-        match=r"pipeline 'x': expected to write below .*, got No space left on device; is",
+        match=r"pipeline 'x': .*: expected to write it, got No space left on device; is",
     ):
         fetch("x", [entry], cache=tmp_path)
     monkeypatch.setattr(http, "open_private", full)
     with pytest.raises(
         FetchError,
-        match=r"pipeline 'y': expected to write below .*, got No space left on device; is",
+        match=r"pipeline 'y': .*: expected to write it, got No space left on device; is",
     ):
         fetch("y", entries_of(site)[:1], cache=tmp_path)
-    assert [name for name in files_below(tmp_path) if "archives" not in name] == []
+    assert files_below(tmp_path) == [f"corpora/downloads/{entry.sha256}/Corpus.tar.gz"]
 
 
 def test_download__reports_progress(site: Site, tmp_path: Path) -> None:

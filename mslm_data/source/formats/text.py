@@ -195,7 +195,7 @@ class PlainText(TextOptions, Source):
             try:
                 if row.problem:
                     raise RecordError(row.problem)
-                doc_id = _as_id(row.id) or doc_id
+                doc_id = cells.document_id(row.id) or doc_id
                 if not isinstance(row.text, str) or not row.text:
                     raise RecordError(
                         f"expected text in column '{self.text_column}', got none, or a "
@@ -328,11 +328,3 @@ def _kind(path: Path) -> str | None:
     """Return the suffix of a table, None for a file of lines."""
     kinds = (*_TABLES, *_JSON, *_ARROW)
     return next((kind for kind in kinds if ends_with(path, kind)), None)
-
-
-def _as_id(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas makes floats of a column that lacks an id somewhere
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    return ""

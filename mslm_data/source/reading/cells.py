@@ -129,6 +129,15 @@ def joined(text: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def document_id(value: object) -> str:
+    """Return an id, given as text or as a whole number; "" for other values."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas makes floats of a column that lacks an id somewhere
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    return ""
+
+
 def concept(value: object) -> str:
     """Return a concept id, "" if there is none.
 

@@ -681,7 +681,7 @@ def test_document__reads_json_min_from_a_table() -> None:
 def test_document__takes_whole_floats_for_ids() -> None:
     assert document({"id": 7.0, "text": TEXT}).id == "7"
     assert document({"note": 7.0, "text": TEXT}, id_column="note").id == "7"
-    for value in (7.5, float("nan"), [7]):
+    for value in (7.5, float("nan"), [7], True):
         assert document({"id": value, "text": TEXT}).id == "rows:0"
         found = read({"note": value, "text": TEXT}, id_column="note")
         assert isinstance(found, SetAside)

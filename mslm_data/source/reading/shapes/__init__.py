@@ -134,11 +134,8 @@ class RowReader:
         option = self._file.options.id_column
         column = cells.first_filled(row, IDS) or "" if option == "auto" else option
         value = row.get(column)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # pandas makes floats of a column that lacks an id somewhere
-        if isinstance(value, str | int):
-            return str(value)
-        if option not in ("auto", ""):
+        doc_id = cells.document_id(value)
+        if not doc_id and value != "" and option not in ("auto", ""):
             got = "none" if value is None else "another value"
             raise RecordError(
                 Reason(
@@ -146,7 +143,7 @@ class RowReader:
                     advice=NAME_THE_ID,
                 )
             )
-        return ""
+        return doc_id
 
     def _take_doc_label(self, row: dict[str, Any]) -> str:
         """Remove the document's label from a row, so that it is not taken for mentions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from mslm_data.annotate.boundaries import touches
@@ -82,34 +83,24 @@ class SpacyNer:
 
     def start(self) -> CachedAnnotator:
         """Load the pipeline."""
-        return CachedAnnotator(LoadedSpacy(self, self._pipeline()).find)
+        return CachedAnnotator(partial(self._find, self._pipeline()))
 
     def _pipeline(self) -> Any:
         return load_pipeline(self.model, _ASKS, self.exclude)
 
-
-class LoadedSpacy:
-    """A spaCy pipeline in memory."""
-
-    def __init__(self, options: SpacyNer, nlp: Any) -> None:
-        """Store the pipeline and its options."""
-        self._options = options
-        self._nlp = nlp
-
-    def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
+    def _find(self, nlp: Any, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the entities of documents; long documents are processed in pieces."""
         # Batches for spaCy may have pieces of several documents.
-        limit = self._options.piece
         places = [
             (number, start, end)
             for number, document in enumerate(documents)
-            for start, end in pieces(document.text, document.placeholders, limit=limit)
+            for start, end in pieces(document.text, document.placeholders, limit=self.piece)
         ]
         texts = (documents[number].text[start:end] for number, start, end in places)
 
         spans: list[list[Span]] = [[] for _ in documents]
         left_out: list[Counter[Reason]] = [Counter() for _ in documents]
-        docs = self._nlp.pipe(texts, batch_size=self._options.batch_size)
+        docs = nlp.pipe(texts, batch_size=self.batch_size)
         for (number, offset, _), doc in zip(places, docs, strict=True):
             for entity in doc.ents:
                 span = _to_span(entity, offset)

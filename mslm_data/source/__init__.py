@@ -14,7 +14,7 @@ common cases:
 
 | format | use |
 |---|---|
-| text files | `encodings`: derive from `TextOptions`, read with `utf8`, cut unless `is_one_part` |
+| text files | `encodings`: derive from `TextOptions`, read with `utf8`, cut if `may_be_cut` |
 | a word and its tag per line | `tagged_lines`, `marks`, `tags`, `word_documents` |
 | a text with mentions at offsets | `standoff`: also derive from `OffsetOptions` |
 | rows of JSON objects | `json_sources`: derive from `JsonRows` or `JsonVersions` |

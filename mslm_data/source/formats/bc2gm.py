@@ -104,7 +104,7 @@ class Bc2gm(TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file of sentences between lines; see `Source.cut`."""
-        if self.is_one_part(Path(part.path)):
+        if not self.may_be_cut(part, target_bytes=target_bytes):
             return iter([part])
         return cut_filled_lines(part, target_bytes=target_bytes)
 

@@ -21,7 +21,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, read_head, stem
-from mslm_data.source.reading.records import RecordError, may_be_cut
+from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import make_line_documents
 
@@ -173,9 +173,7 @@ class Conll(TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
-        if self.is_one_part(Path(part.path)):
-            return iter([part])
-        if not may_be_cut(part, target_bytes):
+        if not self.may_be_cut(part, target_bytes=target_bytes):
             return iter([part])
         path = Path(part.path)
         columns = self.columns(path)

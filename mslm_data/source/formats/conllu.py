@@ -115,10 +115,9 @@ class Conllu(TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
-        path = Path(part.path)
-        if self.is_one_part(path):
+        if not self.may_be_cut(part, target_bytes=target_bytes):
             return iter([part])
-        layout = self._layout(path)
+        layout = self._layout(Path(part.path))
         return marks.cut(part, target_bytes=target_bytes, is_comment=layout.is_comment)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:

@@ -77,10 +77,10 @@ class PubTator(OffsetOptions, TextOptions, Source):
                 f"abstract from 0, got {misfits} mentions of which none is at its offsets; check "
                 "that this is PubTator and that its texts were not altered"
             )
-        if self.is_one_part(Path(part.path)):
+        if self.may_be_cut(part, target_bytes=target_bytes):
+            yield from cut_at_gaps(part, target_bytes=target_bytes)
+        else:
             yield part
-            return
-        yield from cut_at_gaps(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each record; see `Source.read`."""

@@ -89,9 +89,10 @@ class PlainText(TextOptions, Source):
             return arrow_rows.cut(part, target_bytes=target_bytes)
         if kind in _TABLES:
             return self._table(kind).cut(part, target_bytes=target_bytes)
-        if self.is_one_part(path) or (kind not in _JSON and self.documents == "file"):
+        unit = "line" if kind in _JSON else self.documents
+        if unit == "file" or not self.may_be_cut(part, target_bytes=target_bytes):
             return iter([part])
-        if kind not in _JSON and self.documents == "block":
+        if unit == "block":
             return cut_at_gaps(part, target_bytes=target_bytes)
         return cut_filled_lines(part, target_bytes=target_bytes)
 

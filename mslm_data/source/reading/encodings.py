@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, cast
 
+from mslm_data.data.document import Part
 from mslm_data.registry import Help
 from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes
 
@@ -135,8 +136,19 @@ class TextOptions:
             data = data[: data.rfind(end) + 1]
         return data
 
+    def may_be_cut(self, part: Part, *, target_bytes: int) -> bool:
+        """Return whether a part is longer than `target_bytes`, and can be cut between lines.
+
+        Reading a part of a compressed file would mean unpacking everything before it.
+        """
+        path = Path(part.path)
+        if path.suffix == ".gz":
+            return False
+        stop = path.stat().st_size if part.stop < 0 else part.stop
+        return stop - part.start > target_bytes and not self.is_one_part(path)
+
     def is_one_part(self, path: Path) -> bool:
-        """Return whether a file must be read in one part, whatever its size."""
+        """Return whether bytes of a line end may belong to another character of a file."""
         return detect_encoding(path, self.encoding) in _NOT_ASCII
 
 

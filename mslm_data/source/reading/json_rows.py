@@ -31,8 +31,8 @@ _BETWEEN_ROWS = re.compile(r"[\s,]*")
 
 def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part]:
     """Cut a file between lines. A file with one array or object is one part. See `Source.cut`."""
-    path = Path(part.path)
-    if _of_lines(path, options) and not options.is_one_part(path):
+    may_be_cut = options.may_be_cut(part, target_bytes=target_bytes)
+    if may_be_cut and _of_lines(Path(part.path), options):
         yield from cut_filled_lines(part, target_bytes=target_bytes)
     else:
         yield part

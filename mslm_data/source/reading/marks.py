@@ -18,7 +18,7 @@ from mslm_data.data.document import Part
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.reading.comments import IsComment, count_blocks, take_out
 from mslm_data.source.reading.files import opened
-from mslm_data.source.reading.records import cut_at_gaps, may_be_cut
+from mslm_data.source.reading.records import cut_at_gaps
 
 BLANKS = " \t\r\f\v"
 """Characters of a blank line. Other Unicode white space may be a word."""
@@ -119,7 +119,7 @@ def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
 def cut(
     part: Part, *, target_bytes: int, is_comment: IsComment, header_bytes: int = 0
 ) -> Iterator[Part]:
-    """Cut a file at its marks, or else between sentences; see `Source.cut`.
+    """Cut a file at its marks, or else between sentences, if `TextOptions.may_be_cut`.
 
     Every part but the last has at least `target_bytes`. If the file has marks, every part has one,
     so that a part read alone is known to have documents at marks.
@@ -130,10 +130,6 @@ def cut(
         is_comment: Whether a line is a comment. Comments are neither documents nor sentences.
         header_bytes: Number of bytes up to the end of the header, which has no documents.
     """
-    if not may_be_cut(part, target_bytes):
-        yield part
-        return
-
     with opened(Path(part.path)) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     _, start, stop, first, line = part

@@ -75,25 +75,13 @@ def decode_utf8(data: bytes, *, line: int = 0) -> str:
         raise RecordError(NOT_UTF8, line=line) from None
 
 
-def may_be_cut(part: Part, target_bytes: int) -> bool:
-    """Return whether a part is longer than `target_bytes` and not compressed.
-
-    Reading a part of a compressed file would mean unpacking everything before it.
-    """
-    path = Path(part.path)
-    if path.suffix == ".gz":
-        return False
-    stop = path.stat().st_size if part.stop < 0 else part.stop
-    return stop - part.start > target_bytes
-
-
 def cut_filled_lines(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file with one record per non-blank line; see `Source.cut`."""
+    """Cut a file with one record per non-blank line, if `TextOptions.may_be_cut`."""
     return _cut_at(_LINE_ENDS, part, target_bytes=target_bytes, records=1)
 
 
 def cut_at_gaps(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file whose records are blocks of lines separated by blank lines; see `Source.cut`."""
+    """Cut a file with a record per block between blank lines, if `TextOptions.may_be_cut`."""
     return _cut_at(_GAP, part, target_bytes=target_bytes, records=2)
 
 
@@ -113,10 +101,6 @@ def _cut_at(
     Raises:
         SourceError: A record is larger than `limits.LARGEST`.
     """
-    if not may_be_cut(part, target_bytes):
-        yield part
-        return
-
     with opened(Path(part.path)) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     text = np.frombuffer(data, np.uint8)

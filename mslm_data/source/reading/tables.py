@@ -20,7 +20,7 @@ from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.csv_records import CsvTable
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
-from mslm_data.source.reading.records import RecordError, decode_utf8, may_be_cut
+from mslm_data.source.reading.records import RecordError, decode_utf8
 
 
 class TableRow(NamedTuple):
@@ -74,7 +74,7 @@ class TableReader:
         path = Path(part.path)
         if path.suffix == ".parquet":
             return arrow_rows.cut(part, target_bytes=target_bytes)
-        if ends_with(path, ".txt") or not may_be_cut(part, target_bytes) or self._is_recoded(path):
+        if ends_with(path, ".txt") or not self._may_be_cut(part, target_bytes):
             return iter([part])
         with opened(path) as file:
             table = self._open(file, path.name, self.text.encoding)
@@ -90,11 +90,11 @@ class TableReader:
             target_bytes: Approximate size of a part. Every part has at least one group.
             begins: Whether a row begins a group; called for each row in order.
         """
-        path = Path(part.path)
-        if not may_be_cut(part, target_bytes) or self._is_recoded(path):
+        if not self._may_be_cut(part, target_bytes):
             yield part
             return
 
+        path = Path(part.path)
         _, start, stop, first, line = part
         groups = first
         with opened(path) as file:
@@ -129,6 +129,10 @@ class TableReader:
             for number, record in enumerate(table.records(file, part), start=part.first):
                 value = functools.partial(table.value, record)
                 yield TableRow(number, f"{path.name}:{record.line}", table.columns, value)
+
+    def _may_be_cut(self, part: Part, target_bytes: int) -> bool:
+        may_be_cut = self.text.may_be_cut(part, target_bytes=target_bytes)
+        return may_be_cut and not self._is_recoded(Path(part.path))
 
     def _is_recoded(self, path: Path) -> bool:
         """Return whether a file must be converted before its records can be found."""

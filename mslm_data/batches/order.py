@@ -5,16 +5,14 @@ number of ranks. All processes compute the same batches, and any batch is found 
 it. There are four steps:
 
 1. Order: `RowOrder` gives the row at each position of the epoch. A shuffled order is computed,
-never
-   held in memory.
+   never held in memory.
 2. Windows: positions are cut into windows of a fixed number of rows, about `WINDOW` batches. Only
    one window is held in memory, however long the epoch is.
 3. Batches: the rows of a window are cut into batches by `BatchOptions`, by number of rows or of
    tokens. With `bucketed`, rows are sorted by length first, and the batches shuffled afterwards.
 4. Ranks: batches are dealt to the ranks in turn. Rank `r` gets batch `s * world + r` in step `s`.
-In
-   the last step the remaining rows are shared among all ranks, so every rank takes the same number
-   of steps.
+   In the last step the remaining rows are shared among all ranks, so every rank takes the same
+   number of steps.
 
 The position in training is the number of rows before it in the epoch. For batches by tokens it is a
 window, and a number of batches within it. Neither depends on the number of workers or ranks, so a
@@ -344,33 +342,31 @@ class EpochOrder:
         lengths = None
         if self.lengths is not None and (self.options.bucketed or self.options.is_by_tokens):
             lengths = self.lengths(rows)
+        if lengths is not None and self.options.bucketed:
+            longest_first = np.argsort(-lengths, kind="stable")
+            rows = rows[longest_first]
+            lengths = lengths[longest_first]
 
         def shuffle(count: int) -> RowNumbers:
-            return _shuffle(count, make_stream(_BATCH_STREAM, self.options.seed, epoch, number))
+            stream = make_stream(_BATCH_STREAM, self.options.seed, epoch, number)
+            return shuffle_numbers(0, count, size=count, stream=stream)
 
-        # By tokens.
         if lengths is not None and self.options.is_by_tokens:
-            if not self.options.bucketed:
-                return self.options.cut(rows, lengths, shuffle)
-            longest_first = np.argsort(-lengths, kind="stable")
-            batches = self.options.cut(rows[longest_first], lengths[longest_first], shuffle)
-            return [batches[batch] for batch in shuffle(len(batches))]
-
-        # By rows, in their order.
-        size = self.options.batch_size or 1
-        if lengths is None:
+            batches = self.options.cut(rows, lengths, shuffle)
+        else:
+            size = self.options.batch_size or 1
             parts = [rows[first : first + size] for first in range(0, len(rows), size)]
-            return [self.options.row_batch(part) for part in parts]
+            batches = [self.options.row_batch(part) for part in parts]
 
-        # By rows of similar length. The partial batch may come anywhere in its window after the
-        # shuffle, so it is dropped here.
-        places = bucket_rows(lengths, size, seed=self.options.seed, epoch=epoch, window=number)
-        parts = [rows[batch] for batch in places]
-        return [
-            self.options.row_batch(part)
-            for part in parts
-            if len(part) == size or not self.options.drop_last
-        ]
+        # Without this shuffle, training would go from the longest rows to the shortest in each
+        # window.
+        if self.options.bucketed:
+            batches = [batches[batch] for batch in shuffle(len(batches))]
+
+        # The shuffle may put the partial batch anywhere, so it is dropped here.
+        if self.options.drop_last and not self.options.is_by_tokens:
+            batches = [batch for batch in batches if len(batch.rows) == self.options.batch_size]
+        return batches
 
 
 class Cursor:
@@ -569,36 +565,6 @@ class Cursor:
 def _plain(number: int | None) -> int | None:
     """Convert an integer of Python or NumPy to JSON."""
     return None if number is None else int(number)
-
-
-def bucket_rows(
-    lengths: npt.NDArray[np.int64], batch_size: int, *, seed: int, epoch: int, window: int
-) -> list[RowNumbers]:
-    """Batch the rows of a window by similar length, and shuffle the batches.
-
-    Args:
-        lengths: int64 `[R]`, tokens of each row of the window, in the order of the epoch.
-        batch_size: Number of rows in a batch. The batch with the shortest rows may have fewer.
-        seed: In `[0, 2**63)`.
-        epoch: In `[0, 2**63)`.
-        window: Number of the window.
-
-    Returns:
-        Indices into `lengths`, an array per batch.
-    """
-    longest_first = np.argsort(-lengths, kind="stable")
-    starts = range(0, len(longest_first), batch_size)
-    batches = [longest_first[start : start + batch_size] for start in starts]
-
-    # Without this shuffle, training would go from the longest rows to the shortest in each window.
-    order = _shuffle(len(batches), make_stream(_BATCH_STREAM, seed, epoch, window))
-
-    return [batches[b] for b in order]
-
-
-def _shuffle(count: int, stream: np.uint64) -> RowNumbers:
-    """Return a permutation of the numbers from 0 to `count - 1`."""
-    return shuffle_numbers(0, count, size=count, stream=stream)
 
 
 def _share_rows(rows: RowNumbers, rank: int, world: int) -> RowNumbers:

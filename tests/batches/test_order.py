@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -11,42 +12,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.batches import order as order_module
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import (
     WINDOW,
     Cursor,
     EpochOrder,
     Place,
-    bucket_rows,
 )
-from mslm_data.batches.row_order import Shuffled, row_order
+from mslm_data.batches.row_order import Shuffled, Stored, row_order
 from tests.reference import order as reference
 from tests.support.properties import fewer
 
 
-@given(
-    st.lists(st.integers(0, 9), max_size=40),
-    st.integers(1, 7),
-    st.integers(0, 5),
-    st.integers(0, 5),
-)
-def test_bucket_rows__equals_its_twin(
-    lengths: list[int], batch_size: int, epoch: int, window: int
-) -> None:
-    batches = bucket_rows(
-        np.array(lengths, np.int64), batch_size, seed=9, epoch=epoch, window=window
+def bucketed(lengths: list[int], size: int, *, epoch: int = 0) -> list[list[int]]:
+    """Return the bucketed batches of rows that are not shuffled."""
+    options = BatchOptions(batch_size=size, bucketed=True, shuffle=False, seed=9)
+    order = EpochOrder(
+        row_order=Stored(len(lengths)),
+        options=options,
+        lengths=lambda rows: np.array(lengths, np.int64)[rows],
     )
+    return [step.batch.rows.tolist() for step in order.batches(Place(epoch))]
 
-    assert [batch.tolist() for batch in batches] == reference.window_batches(
-        lengths, batch_size, 9, epoch, window
-    )
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 7), st.integers(0, 5))
+def test_batches__bucketed_equal_their_twin(lengths: list[int], size: int, epoch: int) -> None:
+    with patch.object(order_module, "WINDOW", 3):
+        batches = bucketed(lengths, size, epoch=epoch)
+
+    window = 3 * size
+    expected = []
+    for number, first in enumerate(range(0, len(lengths), window)):
+        of_window = lengths[first : first + window]
+        twins = reference.window_batches(of_window, size, 9, epoch, number)
+        expected += [[first + row for row in batch] for batch in twins]
+    assert batches == expected
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 7))
-def test_bucket_rows__has_each_row_once_beside_rows_of_like_length(
-    lengths: list[int], batch_size: int
+def test_batches__bucketed_have_each_row_once_beside_rows_of_like_length(
+    lengths: list[int], size: int
 ) -> None:
-    batches = bucket_rows(np.array(lengths, np.int64), batch_size, seed=0, epoch=0, window=0)
+    batches = bucketed(lengths, size)
 
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     bounds = sorted(

@@ -73,13 +73,12 @@ class OneOf:
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         way_of_row = choose_ways(self.chances, rng)
-        before = builder.branch()
 
         # Each way masks all rows of a copy. Each row then keeps the masks of its own way.
         for way, picks in enumerate(self.ways):
-            branch = before.branch()
+            branch = builder.branch()
             run(picks, examples, rng.for_pick(way), branch)
-            builder.take_rows(branch, way_of_row == way, examples.input_ids.lengths)
+            builder.take_rows(branch.plan(examples), way_of_row == way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +145,7 @@ class WithoutMentions:
         # `take_rows` adds unspent budgets, so those of earlier picks are removed first.
         rows = examples.span_starts.lengths == 0
         builder.unspent[rows] = 0
-        builder.take_rows(branch, rows, examples.input_ids.lengths)
+        builder.take_rows(branch.plan(examples), rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +184,7 @@ class Hints:
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         # The top: run the pick with `show` as its rate, on a copy and without a gate.
-        top = builder.trial()
+        top = builder.branch()
         budget = replace(self.pick.budget, rate=self.show, gate=1.0)
         replace(self.pick, budget=budget).mask(examples, rng, top)
         top.kinds[builder.kinds > 0] = 0
@@ -226,16 +225,16 @@ class Bernoulli:
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         # The nested pick has its own stream, so its choices do not correlate with these.
-        trial = builder.trial()
-        self.pick.mask(examples, rng.for_pick(0), trial)
+        nested = builder.branch()
+        self.pick.mask(examples, rng.for_pick(0), nested)
 
         rates = np.broadcast_to(rate_at(self.rate, rng), len(examples))
         lengths = examples.input_ids.lengths
-        chances = ((trial.kinds > 0) & (builder.kinds == 0)) * np.repeat(rates, lengths)
+        chances = ((nested.kinds > 0) & (builder.kinds == 0)) * np.repeat(rates, lengths)
         offsets = examples.input_ids.offsets
         chosen = np.zeros_like(builder.kinds)
         choose_each(offsets, chances, rng.streams(), 1, chosen)
-        np.copyto(builder.kinds, trial.kinds, where=chosen > 0)
+        np.copyto(builder.kinds, nested.kinds, where=chosen > 0)
 
 
 def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:

@@ -118,7 +118,7 @@ class PlanBuilder:
         )
 
     def branch(self) -> PlanBuilder:
-        """Return a copy for one of several alternatives, with `unspent` set to 0."""
+        """Return a copy to run other picks on, with `unspent` set to 0."""
         return PlanBuilder(
             kinds=self.kinds.copy(),
             unspent=np.zeros_like(self.unspent),
@@ -126,33 +126,24 @@ class PlanBuilder:
             untouched=self.untouched,
         )
 
-    def trial(self) -> PlanBuilder:
-        """Return a copy to try out a pick, without `continues_unit`."""
-        return PlanBuilder(
-            kinds=self.kinds.copy(),
-            unspent=self.unspent.copy(),
-            continues_unit=None,
-            untouched=self.untouched,
-        )
-
-    def take_rows(self, other: PlanBuilder, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
-        """Copy the masks of some rows from another builder, and add its unspent budget there.
+    def take_rows(self, plan: MaskPlan, rows: npt.NDArray[np.bool_]) -> None:
+        """Copy the masks of some rows from a plan, and add its unspent budget there.
 
         Args:
-            other: A branch of this builder.
+            plan: A plan of the same examples.
             rows: bool `[N]`, the rows to copy.
-            lengths: int64 `[N]`, the number of tokens in each row.
         """
-        tokens = np.repeat(rows, lengths)
-        np.copyto(self.kinds, other.kinds, where=tokens)
-        self.unspent += np.where(rows, other.unspent, 0)
-        if self.continues_unit is not None and other.continues_unit is not None:
-            np.copyto(self.continues_unit, other.continues_unit, where=tokens)
-        if other.rates is not None:
+        tokens = np.repeat(rows, plan.kinds.lengths)
+        np.copyto(self.kinds, plan.kinds.values, where=tokens)
+        if plan.unspent is not None:
+            self.unspent += np.where(rows, plan.unspent, 0)
+        if self.continues_unit is not None and plan.continues_unit is not None:
+            np.copyto(self.continues_unit, plan.continues_unit.values, where=tokens)
+        if plan.rates is not None:
             # Rows of other strategies keep rate 1, which leaves their loss unchanged.
             if self.rates is None:
                 self.rates = np.ones(len(rows), np.float32)
-            np.copyto(self.rates, other.rates, where=rows)
+            np.copyto(self.rates, plan.rates, where=rows)
 
     def plan(self, examples: Examples) -> MaskPlan:
         """Return the finished plan."""

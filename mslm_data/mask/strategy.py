@@ -270,9 +270,7 @@ class Mixture(Strategy):
         builder = PlanBuilder.empty(examples, with_units=with_units)
         ways = self.ways(rng)
         for way, plan in enumerate(plans):
-            builder.take_rows(
-                _to_builder(plan, with_units=with_units), ways == way, examples.input_ids.lengths
-            )
+            builder.take_rows(plan, ways == way)
         return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
@@ -356,13 +354,3 @@ def _check_units(picks: Sequence[AnyPick]) -> None:
                 f"corruption: by = 'unit' needs picks of units, but '{pick.tag}' masks no units; "
                 "use by = 'run' or 'word'"
             )
-
-
-def _to_builder(plan: MaskPlan, *, with_units: bool) -> PlanBuilder:
-    """Convert a plan to a builder, to copy rows from."""
-    kinds = plan.kinds.values
-    unspent = np.zeros(len(plan.kinds), np.int64) if plan.unspent is None else plan.unspent
-    marks = None
-    if with_units:
-        marks = np.zeros_like(kinds) if plan.continues_unit is None else plan.continues_unit.values
-    return PlanBuilder(kinds=kinds, unspent=unspent, continues_unit=marks, rates=plan.rates)

@@ -12,11 +12,10 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rng import uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
-CUT, SKIP, OVER, STOP = range(4)
+CUT, SKIP, STOP = range(3)
 """Options for a unit that is longer than the remaining budget.
 
-CUT takes its first tokens, SKIP tries the next unit, OVER takes the whole unit and stops, and
-STOP stops before it.
+CUT takes its first tokens, SKIP tries the next unit, and STOP ends the row.
 """
 
 GROUP = 16
@@ -31,9 +30,9 @@ def portion(length: int, left: int, overrun: int) -> int:
     Args:
         length: Length of the unit.
         left: Remaining budget, more than 0.
-        overrun: CUT, SKIP, OVER or STOP.
+        overrun: CUT, SKIP or STOP.
     """
-    if length <= left or overrun == OVER:
+    if length <= left:
         return length
     if overrun == CUT:
         return left
@@ -56,8 +55,8 @@ def fill_uniform(
         offsets: int64 `[N + 1]` of the units.
         pool: uint8 `[U]`, 1 for eligible units.
         lengths: int64 `[U]`, length of each unit in tokens.
-        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
-        overrun: CUT, SKIP, OVER or STOP.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken.
+        overrun: CUT, SKIP or STOP.
         streams: uint64 `[N]`. Step k of a row uses draw k.
         taken: int64 `[U]`, written at units that are tried: the number of tokens taken.
     """
@@ -76,9 +75,7 @@ def fill_uniform(
             taken[u] = tokens
             left -= tokens
             k += 1
-
-        # OVER may have taken more than the budget.
-        quota[i] = max(left, 0)
+        quota[i] = left
 
 
 @kernel
@@ -104,8 +101,8 @@ def fill_weighted(
         pool: uint8 `[U]`, 1 for eligible units.
         weights: float64 `[U]`, finite. Units of weight 0 or less are never drawn.
         lengths: int64 `[U]`, length of each unit in tokens.
-        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
-        overrun: CUT, SKIP, OVER or STOP.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken.
+        overrun: CUT, SKIP or STOP.
         streams: uint64 `[N]`. Draw k of a row is the k-th drawn unit.
         taken: int64 `[U]`, written at drawn units: the number of tokens taken.
     """
@@ -131,9 +128,7 @@ def fill_weighted(
                 break
             taken[begin + u] = tokens
             left -= tokens
-
-        # OVER may have taken more than the budget.
-        quota[i] = max(left, 0)
+        quota[i] = left
 
 
 @kernel
@@ -237,8 +232,8 @@ def fill_ranked(
         pool: uint8 `[U]`, 1 for eligible units.
         ranks: float64 `[U]`.
         lengths: int64 `[U]`, length of each unit in tokens.
-        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
-        overrun: CUT, SKIP, OVER or STOP.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken.
+        overrun: CUT, SKIP or STOP.
         taken: int64 `[U]`, written at units that are tried: the number of tokens taken.
     """
     for i in range(len(quota)):
@@ -256,6 +251,4 @@ def fill_ranked(
                     break
                 taken[u] = tokens
                 left -= tokens
-
-        # OVER may have taken more than the budget.
-        quota[i] = max(left, 0)
+        quota[i] = left

@@ -12,7 +12,6 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.fill import (
     CUT,
     GROUP,
-    OVER,
     SKIP,
     STOP,
     draw_part,
@@ -27,7 +26,7 @@ from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import fill as twin
 from tests.reference import rng
 
-OVERRUNS = {"cut": CUT, "skip": SKIP, "over": OVER, "stop": STOP}
+OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 WEIGHTS = st.one_of(
     st.sampled_from([0.0, -1.0, 1.0, 2.0, 1e-300, 1e-12, 1e300, 5e-324]),
     st.floats(0, 1),
@@ -125,7 +124,7 @@ def test_fill_ranked__equals_twin(made):
 
 @pytest.mark.parametrize(
     ("overrun", "taken", "left"),
-    [(CUT, [2, 3, 0], 0), (SKIP, [2, 0, 3], 0), (OVER, [2, 4, 0], 0), (STOP, [2, 0, 0], 3)],
+    [(CUT, [2, 3, 0], 0), (SKIP, [2, 0, 3], 0), (STOP, [2, 0, 0], 3)],
 )
 def test_fill_ranked__unit_longer_than_the_budget(overrun, taken, left):
     """Units of 2, 4 and 3 tokens in this order, and a budget of 5."""

@@ -17,16 +17,16 @@ def fill(
     """Take units in order until the budget is spent."""
     taken, left = [0] * len(lengths), budget
     for u in order:
-        if left <= 0:
+        if left == 0:
             break
-        if lengths[u] <= left or overrun == "over":
+        if lengths[u] <= left:
             taken[u] = lengths[u]
         elif overrun == "cut":
             taken[u] = left
         elif overrun == "stop":
             break
         left -= taken[u]
-    return taken, max(left, 0)
+    return taken, left
 
 
 def uniform(

@@ -337,9 +337,8 @@ def shuffle_numbers(start: int, stop: int, *, size: int, stream: np.uint64) -> R
         size: Number of shuffled numbers.
         stream: Random stream that determines the permutation.
     """
-    half_bits = max(1, -(-(size - 1).bit_length() // 2))  # half of the bits, rounded up
     out = np.empty(stop - start, np.int64)
-    shuffle_range(start, stream, size, half_bits, out)
+    shuffle_range(start, stream, size, out)
     return out
 
 

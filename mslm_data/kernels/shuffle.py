@@ -18,19 +18,18 @@ some permutations come 2.5 times as often as others.
 
 
 @kernel
-def shuffle_range(start: int, stream: np.uint64, size: int, half: int, out: Array) -> None:
+def shuffle_range(start: int, stream: np.uint64, size: int, out: Array) -> None:
     """Write consecutive positions of a permutation of the numbers below `size`.
 
     Up to `FEW` numbers are shuffled by Fisher-Yates. For more, each position is computed on its
-    own: a Feistel network (Luby and Rackoff 1988) permutes all numbers of `2 * half` bits. A result
-    of `size` or more is permuted again until it is less ("cycle walking", Black and Rogaway 2002),
-    so the numbers below `size` are permuted among themselves.
+    own: a Feistel network (Luby and Rackoff 1988) permutes all numbers of an even number of bits,
+    as few as `size` needs. A result of `size` or more is permuted again until it is less ("cycle
+    walking", Black and Rogaway 2002), so the numbers below `size` are permuted among themselves.
 
     Args:
         start: First position, at least 0.
         stream: Random stream that determines the permutation.
-        size: Number of shuffled numbers, at most `2 ** (2 * half)`.
-        half: Half of the number of bits.
+        size: Number of shuffled numbers.
         out: int64 `[positions]`, written: the number at position `start + i`, which is less than
             `size`.
     """
@@ -43,6 +42,7 @@ def shuffle_range(start: int, stream: np.uint64, size: int, half: int, out: Arra
 
     keys = np.empty(ROUNDS, np.uint64)
     _fill_keys(stream, keys)
+    half = _count_half(size)
     for i in range(len(out)):
         out[i] = _permute(start + i, keys, size, half)
 
@@ -71,13 +71,12 @@ def shuffle_places(
 
     orders = np.empty(firsts[-1], np.int64)
     keys = np.empty((len(names), ROUNDS), np.uint64)
-    halves = np.ones(len(names), np.int64)
+    halves = np.empty(len(names), np.int64)
     for part in range(len(names)):
         substream = fold_in(stream, names[part])
         _draw_order(substream, orders[firsts[part] : firsts[part + 1]])
         _fill_keys(substream, keys[part])
-        while np.int64(1) << (2 * halves[part]) < sizes[part]:
-            halves[part] += 1
+        halves[part] = _count_half(sizes[part])
 
     for i in range(len(out)):
         part = parts[i]
@@ -102,6 +101,15 @@ def _fill_keys(stream: np.uint64, keys: Array) -> None:
     """Write the keys of the rounds of a Feistel network."""
     for r in range(ROUNDS):
         keys[r] = fold_in(stream, r)
+
+
+@kernel
+def _count_half(size: int) -> int:
+    """Return half of the number of bits of the network for `size` numbers, at least 1."""
+    half = 1
+    while np.int64(1) << (2 * half) < size:
+        half += 1
+    return half
 
 
 @inlined

@@ -16,9 +16,9 @@ def renumber(values: Array, numbers: Array, out: Array) -> None:
     NumPy would first copy `values` to int64.
 
     Args:
-        values: integers `[T]`, indices into `numbers`.
+        values: integers `[T]`, indices into `numbers`. -1 is the last item.
         numbers: integers `[.]`, the table.
-        out: integers `[T]`, written.
+        out: integers `[T]`, written. May be `values`.
     """
     for t in range(len(values)):
         out[t] = numbers[values[t]]

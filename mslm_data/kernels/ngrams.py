@@ -153,20 +153,6 @@ def list_keys(keys: Array, numbers: Array, out: Array) -> None:
 
 
 @kernel
-def rename(names: Array, stream: Array, out: Array) -> None:
-    """Renumber the grams of a stream.
-
-    Args:
-        names: int32 `[G + 1]`, new number of each gram, -1 to drop it. The last item must be -1.
-        stream: int32 `[P]`.
-        out: int32 `[P]`, written. May be `stream`.
-    """
-    # No branch: -1, a place without a gram, reads the last item of `names`, which is -1.
-    for p in range(len(stream)):
-        out[p] = names[stream[p]]
-
-
-@kernel
 def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: Array) -> None:
     """Look up the numbers of pairs in a table.
 

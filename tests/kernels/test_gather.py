@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged, make_offsets
-from mslm_data.kernels.gather import gather, gather_alike
+from mslm_data.kernels.gather import gather, gather_alike, renumber
 
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
 
@@ -65,3 +65,11 @@ def test_gather_alike__equals_gather_of_each_column(
         alone = np.full(to[-1], 77, values.dtype)
         gather(picked, source.offsets, values, to, alone)
         assert copies.tolist() == alone.tolist()
+
+
+def test_renumber__reads_the_last_number_at_minus_one() -> None:
+    stream = np.array([0, -1, 1, 2], np.int32)
+
+    renumber(stream, np.array([5, -1, 0, -1], np.int32), stream)
+
+    assert stream.tolist() == [5, -1, -1, 0]

@@ -170,14 +170,6 @@ def test_find_pairs__unknown_pairs_are_minus_one() -> None:
     assert out.tolist() == [0, -1, 0, -1]
 
 
-def test_rename__leaves_none_alone() -> None:
-    stream = np.array([0, -1, 1, 2], np.int32)
-
-    ngrams.rename(np.array([5, -1, 0, -1], np.int32), stream, stream)
-
-    assert stream.tolist() == [5, -1, -1, 0]
-
-
 def test_mark_mentions__a_word_of_which_a_mention_is_a_part_counts_whole() -> None:
     # After a special token: words [0 0] [1] [2 2 2] [3], mentions [1, 3), [3, 4) and [5, 7).
     words = np.array([-1, 0, 0, 1, 2, 2, 2, 3, -1], np.int32)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
 from mslm_data.kernels import ngrams as kernels
+from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import EMPTY
 from mslm_data.lexicon.ngrams.stream import IN_MEMORY, Scratch, WordStream
 
@@ -312,14 +313,14 @@ def _renumber(
     new_numbers = np.append(new_numbers, np.int32(-1))  # index -1 gives -1
 
     if into is not None and into.flags.writeable:
-        kernels.rename(new_numbers, stream, into)
+        renumber(stream, new_numbers, into)
         return into
 
     out = Scratch(np.int32, in_memory=IN_MEMORY)
     for start in range(0, len(stream), _PLACES_AT_ONCE):
         block = stream[start : start + _PLACES_AT_ONCE]
         renamed = np.empty_like(block)
-        kernels.rename(new_numbers, block, renamed)
+        renumber(block, new_numbers, renamed)
         out.append(renamed)
 
     return out.array()

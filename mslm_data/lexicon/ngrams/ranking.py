@@ -19,10 +19,9 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
-from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.ngrams.association import MEASURES
 from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
@@ -275,7 +274,7 @@ def _find_usable_words(
 
     # Decode only frequent words.
     numbers = np.flatnonzero(usable)
-    texts = word_strings(_select_rows(words.tokens, numbers), tokenizer)
+    texts = word_strings(words.tokens.take(numbers), tokenizer)
     by_text = sorted(range(len(texts)), key=texts.__getitem__)
     ties = np.zeros(len(words), np.int64)
     ties[numbers[by_text]] = np.arange(len(texts))
@@ -305,10 +304,10 @@ def _make_lexicon(
         places = order_by_score(listings)
     elif order == "longest":
         places = np.argsort(-words.lengths, kind="stable")
-    words = _select_rows(words, places)
+    words = words.take(places)
 
     # Concatenate the tokens of an entry's words; words start where the one before ends.
-    pieces = _select_rows(types, words.values)
+    pieces = types.take(words.values)
     offsets = pieces.offsets[words.offsets]
     starts = pieces.offsets[:-1] - np.repeat(offsets[:-1], words.lengths)
     return Lexicon(
@@ -317,11 +316,3 @@ def _make_lexicon(
         scores=scores[places],
         about={"kind": "ngrams", **about},
     )
-
-
-def _select_rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
-    """Select rows by number, in this order."""
-    offsets = make_offsets(rows.lengths[numbers])
-    out = np.empty(offsets[-1], rows.values.dtype)
-    gather(numbers, rows.offsets, rows.values, offsets[:-1], out)
-    return Ragged(out, offsets)

@@ -19,7 +19,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.kernels import ngrams as kernels
 from mslm_data.kernels.gather import gather
-from mslm_data.kernels.word_numbers import find_words
+from mslm_data.kernels.tokens import count_words
 from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
 LONGEST = 5
@@ -169,9 +169,8 @@ def _sentence_word_offsets(
         return row_offsets
 
     offsets = examples.sentence_offsets
-    unused = np.empty((row_offsets[-1] + 1, 2), np.int64)
     counts = np.empty(len(offsets) - 1, np.int64)
-    find_words(offsets, examples.word_ids.values, unused, counts)
+    count_words(offsets, examples.word_ids.values, counts)
     return make_offsets(counts)
 
 

@@ -18,11 +18,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, Ragged, make_offsets
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
-from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.scores.encoders import FrozenEncoder
 from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.store import Lexicon
@@ -192,13 +191,9 @@ def make_lexicon(
         about: Metadata, see `Lexicon`.
     """
     order = np.argsort(-scores, kind="stable")
-    rows = numbers[order]
-    offsets = make_offsets(words.lengths[rows])
-    tokens = np.empty(offsets[-1], np.int32)
-    gather(rows, words.offsets, words.values, offsets, tokens)
     return Lexicon(
-        tokens=Ragged(tokens, offsets),
-        word_starts=Ragged(np.zeros(len(rows), np.int32), np.arange(len(rows) + 1)),
+        tokens=words.take(numbers[order]),
+        word_starts=Ragged(np.zeros(len(order), np.int32), np.arange(len(order) + 1)),
         scores=scores[order],
         about=about,
     )

@@ -12,13 +12,12 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
-from mslm_data.kernels.tokens import count_numbered
 from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.eligible import free_tokens
+from mslm_data.mask.eligible import free_tokens, real_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
@@ -112,9 +111,7 @@ class Scattered:
         trie.check(examples)
 
         ids = examples.input_ids
-        known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
-        sizes = np.empty(len(examples), np.int64)
-        count_numbered(ids.offsets, known, sizes)
+        sizes = real_tokens(examples, unknown=False)
         # `quotas` multiplies an array of rates in floats, as the released code does. It would
         # round a single rate as an exact decimal.
         rates = rate_at(self.rate, rng) * np.ones(len(examples))

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
-from mslm_data.kernels.tokens import count_numbered
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
@@ -68,7 +67,8 @@ class PlaceSpans:
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         ids = examples.input_ids
         words = examples.word_ids.values
-        quota = quotas(rate_at(self.rate, rng), self._sizes(examples), "up", rng)
+        sizes = real_tokens(examples, unknown=not self.released)
+        quota = quotas(rate_at(self.rate, rng), sizes, "up", rng)
 
         # The kernel reads from `state` which tokens can be in a span, and at which one can start.
         state = np.empty(len(ids.values), np.uint8)
@@ -80,17 +80,6 @@ class PlaceSpans:
         base = MaskKind.BASE.value
         place_spans(ids.offsets, state, quota, lengths, streams, base, builder.kinds)
         builder.unspent += quota
-
-    def _sizes(self, examples: Examples) -> npt.NDArray[np.int64]:
-        """Return the base of the rate in each row, int64 `[N]`."""
-        if not self.released:
-            return real_tokens(examples)
-
-        ids = examples.input_ids
-        known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
-        sizes = np.empty(len(examples), np.int64)
-        count_numbered(ids.offsets, known, sizes)
-        return sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

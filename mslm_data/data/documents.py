@@ -38,7 +38,7 @@ from mslm_data.data.document import (
     SetAside,
     Span,
 )
-from mslm_data.data.ragged import make_offsets
+from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.data.reason import Reason
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -432,11 +432,7 @@ def _select_items(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
         Indices of the items, and int64 `[K + 1]`, their offsets by selected document.
     """
     counts = np.diff(offsets)[documents]
-    new_offsets = make_offsets(counts)
-
-    # Item n of a document moves from `offsets[document] + n` to its new offset + n.
-    shifts = np.repeat(offsets[documents] - new_offsets[:-1], counts)
-    return np.arange(new_offsets[-1]) + shifts, new_offsets
+    return count_up(offsets[documents], counts), make_offsets(counts)
 
 
 def _rows(items: list[Any], offsets: Ints) -> list[list[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.bio import paint
-from mslm_data.data.ragged import Ragged, make_offsets, take_alike
+from mslm_data.data.ragged import Ragged, count_up, make_offsets, take_alike
 from mslm_data.kernels.user_rows import find_misplaced
 
 
@@ -184,11 +184,10 @@ def examples(
     check_spans(starts, ends, labels, sizes)
 
     offsets = make_offsets(sizes)
-    words = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     return Examples(
         keys=row_keys,
         input_ids=Ragged(np.zeros(offsets[-1], np.int32), offsets),
-        word_ids=Ragged(words.astype(np.int32), offsets),
+        word_ids=Ragged(count_up(0, sizes).astype(np.int32), offsets),
         bio=Ragged(paint(starts, ends, labels, offsets), offsets),
         span_starts=starts,
         span_ends=ends,

@@ -105,3 +105,21 @@ def make_offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def count_up(
+    starts: npt.NDArray[np.int64] | int, lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Count up from each start: `[5, 0]` with lengths `[2, 3]` -> `[5, 6, 0, 1, 2]`.
+
+    Args:
+        starts: int64 `[G]`, or one start for all.
+        lengths: int64 `[G]`, how many numbers to count.
+
+    Returns:
+        int64 `[lengths.sum()]`.
+    """
+    offsets = make_offsets(lengths)
+    counted: npt.NDArray[np.int64] = np.arange(offsets[-1])
+    counted += np.repeat(starts - offsets[:-1], lengths)
+    return counted

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.data.ragged import make_offsets
+from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.pieces import find_stretches, lay_pieces
 
@@ -85,22 +85,8 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     lay_pieces(counts, has_words, rows, bounds, table.offsets, table.pieces, tokens)
 
     ids, token_words, starts, ends = tokens
-    numbers = number_within(sentences.counts)
+    numbers = count_up(0, sentences.counts)
     return Layout(sentence_documents, numbers, offsets, ids, token_words, starts, ends)
-
-
-def number_within(counts: Ints) -> Ints:
-    """Number the items of each group from 0: `[2, 0, 3]` -> `[0, 1, 0, 1, 2]`.
-
-    Args:
-        counts: int64 `[G]`, number of items in each group.
-
-    Returns:
-        int64 `[counts.sum()]`.
-    """
-    firsts = np.cumsum(counts) - counts
-    numbers: Ints = np.arange(counts.sum()) - np.repeat(firsts, counts)
-    return numbers
 
 
 def _tokenised_line(documents: Documents) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Mentions
+from mslm_data.data.ragged import count_up
 from mslm_data.data.reason import Reason
-from mslm_data.encode.layout import Ints, Layout, number_within
+from mslm_data.encode.layout import Ints, Layout
 
 NO_TOKEN = Reason("no token")
 SHARED = Reason("shares its tokens with another")
@@ -124,7 +125,7 @@ def split_at(mentions: TokenMentions, cuts: Ints) -> tuple[TokenMentions, Ints]:
     # Piece n of mention m is in window `first[m] + n`.
     num_pieces = last - first + 1
     mention = np.repeat(np.arange(len(num_pieces)), num_pieces)
-    nth = number_within(num_pieces)
+    nth = count_up(0, num_pieces)
     window = first[mention] + nth
 
     next_cut = np.append(cuts, np.iinfo(np.int64).max)[window + 1]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Ragged
-from mslm_data.encode.layout import Ints, Layout, number_within
+from mslm_data.data.ragged import Ragged, count_up
+from mslm_data.encode.layout import Ints, Layout
 from mslm_data.encode.mentions import TokenMentions
 from mslm_data.kernels.windows import cut_windows, join_windows
 
@@ -66,7 +66,7 @@ def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protec
         firsts=firsts,
         lengths=np.diff(firsts, append=len(layout.ids)),
         sentences=np.repeat(np.arange(len(per_sentence)), per_sentence),
-        numbers=number_within(per_sentence),
+        numbers=count_up(0, per_sentence),
         per_sentence=per_sentence,
     )
 

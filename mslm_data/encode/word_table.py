@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, make_offsets
+from mslm_data.data.ragged import Array, count_up, make_offsets
 from mslm_data.encode import longest_match
 from mslm_data.encode.longest_match import LongestMatch, read_only
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
@@ -348,8 +348,7 @@ def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np
     """Concatenate words; return their characters and the range of each word in these."""
     starts, ends = bounds.T
     offsets = make_offsets(ends - starts)
-    shifts = np.repeat(starts - offsets[:-1], ends - starts)
-    copied = chars[np.arange(offsets[-1]) + shifts]
+    copied = chars[count_up(starts, ends - starts)]
     return copied, np.stack([offsets[:-1], offsets[1:]], axis=1)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged
+from mslm_data.data.ragged import Array, Ragged, count_up
 from mslm_data.kernels.diffuse import diffuse_rows, draw_rates
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.plan import MaskPlan
@@ -175,8 +175,6 @@ def find_units(examples: Examples, name: str) -> Units:
         firsts = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
         firsts += examples.span_starts.values
         lengths = mentions(examples).lengths
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        starts = np.repeat(firsts, lengths)
-        numbers[starts + within] = starts
+        numbers[count_up(firsts, lengths)] = np.repeat(firsts, lengths)
     numbers[word_ids < 0] = -1
     return runs(examples, numbers)

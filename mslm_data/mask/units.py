@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged
+from mslm_data.data.ragged import Array, Ragged, count_up
 from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
 from mslm_data.mask.plan import PlanBuilder
 
@@ -126,8 +126,7 @@ def released_pieces(examples: Examples) -> Units:
 
     # List the tokens of all mentions, each with the index of its mention.
     mention = np.repeat(np.arange(len(lengths)), lengths)
-    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    tokens = np.arange(len(mention)) - before + starts[mention]
+    tokens = count_up(starts, lengths)
 
     # A unit starts at each token of the mention's first word, and has one token. The last unit
     # of a mention extends to its end.

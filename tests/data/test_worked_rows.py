@@ -10,7 +10,7 @@ from mslm_data.data import documents as documents_module
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged
+from mslm_data.data.ragged import Ragged, count_up
 from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.word_table import WordTable
 from mslm_data.segment.lines import NoteLine, read_lines
@@ -101,6 +101,13 @@ def test_ragged__matches_the_worked_arrays() -> None:
     for name, values in (("values", ragged.values), ("offsets", ragged.offsets)):
         [line] = [line for line in (Ragged.__doc__ or "").splitlines() if f" {name}  " in line]
         assert [int(value) for value in line.split()[1:]] == values.tolist()
+
+
+def test_count_up__matches_the_worked_numbers() -> None:
+    lengths = np.array([2, 0, 3])
+
+    assert count_up(np.array([5, 9, 0]), lengths).tolist() == [5, 6, 0, 1, 2]
+    assert count_up(0, lengths).tolist() == [0, 1, 0, 1, 2]
 
 
 def test_examples__matches_the_worked_row() -> None:

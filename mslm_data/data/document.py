@@ -191,8 +191,3 @@ class Part(NamedTuple):
     stop: int = -1
     first: int = 0
     line: int = 1
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the part is the whole file."""
-        return self.start == 0 and self.stop < 0

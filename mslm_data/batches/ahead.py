@@ -6,7 +6,7 @@ batch may read any shard, so all of them are downloaded first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -105,26 +105,11 @@ class SplitPrefetcher:
             )
 
 
-class Prefetcher:
-    """Downloads and closes shards of one split, or of all splits of a mix, during a pass."""
-
-    def __init__(self, splits: Sequence[SplitPrefetcher]) -> None:
-        self._splits = splits
-
-    def reach(self, start: Place, after: Place) -> None:
-        """Close finished shards; see `SplitPrefetcher.reach`."""
-        for split in self._splits:
-            split.reach(start, after)
-
-    def fetch_next(self) -> None:
-        """Start to download the next shards; see `SplitPrefetcher.fetch_next`."""
-        for split in self._splits:
-            split.fetch_next()
-
-
 @contextmanager
-def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[Prefetcher | None]:
-    """Manage the shards of a pass: the prefetcher, or None after all shards were downloaded.
+def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[list[SplitPrefetcher]]:
+    """Manage the shards of a pass; yield the prefetcher of each split that is read by shards.
+
+    The shards of all other splits are downloaded first.
 
     Args:
         rows: The split or mix.
@@ -146,6 +131,6 @@ def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[Prefe
         else:
             prefetchers.append(SplitPrefetcher(part.split, order, uses, ahead))
     try:
-        yield Prefetcher(prefetchers) if prefetchers else None
+        yield prefetchers
     finally:
         ahead.close()

@@ -153,17 +153,17 @@ def mask_batches(
     split.check()
     at_once = _batches_at_once(split, strategy, order.options)
     place = begin
-    with prefetch_shards(split, order, begin.epoch) as shards:
+    with prefetch_shards(split, order, begin.epoch) as prefetchers:
         # Shards may have to be downloaded. A single batch waits only for the shards that it reads.
-        count = 1 if shards is not None else at_once
+        count = 1 if prefetchers else at_once
         while group := list(islice(steps, count)):
             count = min(_GROWTH * count, at_once)
             rows = np.concatenate([step.batch.rows for step in group])
-            if shards is not None:
-                shards.reach(place, group[-1].after)
+            for prefetcher in prefetchers:
+                prefetcher.reach(place, group[-1].after)
             examples = gather_rows(split, rows)
-            if shards is not None:
-                shards.fetch_next()
+            for prefetcher in prefetchers:
+                prefetcher.fetch_next()
             place = group[-1].after
 
             # `at_once` is 1 for rates that follow training, so a group has one step number.

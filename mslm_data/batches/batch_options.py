@@ -190,7 +190,7 @@ class BatchOptions:
 
     @property
     def _capacity(self) -> int:
-        """Maximum number of tokens of a packed row, excluding padding."""
+        """Maximum number of tokens of a row, and of a packed row, excluding padding."""
         if self.row_tokens is not None:
             return self.row_tokens
         tokens = self.batch_tokens or 0
@@ -202,18 +202,12 @@ class BatchOptions:
         Raises:
             ValueError: A row is longer than `row_tokens` or `batch_tokens`.
         """
-        if self.row_tokens is not None:
-            name = "row_tokens"
-            capacity = self.row_tokens
-        else:
-            name = "batch_tokens"
-            capacity = (self.batch_tokens or 0) // self.multiple_of * self.multiple_of
-
         longest = int(lengths.max(initial=0))
-        if longest > capacity:
+        if longest > self._capacity:
+            name = "batch_tokens" if self.row_tokens is None else "row_tokens"
             raise ValueError(
-                f"{name}: expected room for a row of {longest} tokens, got {capacity}; pass the "
-                "encode.max_tokens of the build, the maximum length of a row, or build with a "
+                f"{name}: expected room for a row of {longest} tokens, got {self._capacity}; pass "
+                "the encode.max_tokens of the build, the maximum length of a row, or build with a "
                 "smaller one"
             )
 

@@ -26,7 +26,7 @@ import torch
 import mslm_data as md
 from benchmarks.inputs import ROOT
 from benchmarks.report import PAGES, commit, machine
-from mslm_data.batches.masked import Masked
+from mslm_data.batches.collate import Masked
 from mslm_data.data.examples import Examples, take
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.plan import MaskPlan

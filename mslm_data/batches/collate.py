@@ -1,14 +1,16 @@
-"""Pad masked rows to batches. All padding happens here."""
+"""Masked rows, and their padding to batches. All padding happens here."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import (
     measure_rows,
@@ -18,6 +20,7 @@ from mslm_data.kernels.pad import (
     pad_spans,
     pad_tags,
 )
+from mslm_data.mask.strategy import Strategy
 
 PADDED = BatchOptions()
 """Options that pad rows to the longest row of the batch."""
@@ -50,103 +53,151 @@ tokens of the packed row. There are more arrays:
   `flat`."""
 
 
-def collate(
-    examples: Examples,
-    kinds: Ragged,
-    corrupted: Ragged,
-    rows: npt.NDArray[np.int64] | None = None,
-    *,
-    rates: npt.NDArray[np.float32] | None = None,
-    packs: npt.NDArray[np.int64] | None = None,
-    options: BatchOptions = PADDED,
-) -> Batch:
-    """Pad masked rows to a batch.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Masked:
+    """N masked rows.
 
-    Args:
-        examples: N rows before masking.
-        kinds: uint8 `MaskKind` of each token of the N rows.
-        corrupted: int32, corrupted token ids of the N rows.
-        rows: int64 `[R]`, indices of the rows to take, in order. Default: all.
-        rates: float32 `[N]`, masking rate of each row. Default: none.
-        packs: int64 `[B + 1]`, offsets of the packed rows into `rows`. Default: no packing.
-        options: Options that determine the width: `row_tokens`, or else the length of the longest
-            row, rounded up to a multiple of `multiple_of`.
+    Attributes:
+        examples: The rows before masking.
+        kinds: uint8 `MaskKind` of each token.
+        corrupted: int32, corrupted token ids.
+        rates: float32 `[N]`, masking rate of each row (`MaskPlan.rates`). None without rates.
     """
-    if rows is None:
-        rows = np.arange(len(examples))
-    bounds = np.arange(len(rows) + 1) if packs is None else packs
-    size = len(bounds) - 1
-    offsets = examples.input_ids.offsets
-    span_offsets = examples.span_starts.offsets
 
-    # Width of the batch, in tokens and mentions.
-    maxima = np.empty(2, np.int64)
-    measure_rows(rows, bounds, offsets, span_offsets, maxima)
-    longest, mentions = maxima.tolist()
-    width = options.width(longest)
+    examples: Examples
+    kinds: Ragged
+    corrupted: Ragged
+    rates: npt.NDArray[np.float32] | None = None
 
-    # One allocation for input_ids, attention_mask, labels and bio.
-    tokens = np.empty((4, size, width), np.int64)
-    kinds_padded = np.empty((size, width), np.uint8)
-    pad = max(examples.ids.pad, 0)
-    pad_masked(
-        rows,
-        bounds,
-        offsets,
-        examples.input_ids.values,
-        corrupted.values,
-        kinds.values,
-        pad,
-        tokens,
-    )
-    pad_tags(
-        rows,
-        bounds,
-        offsets,
-        examples.bio.values,
-        examples.word_ids.values,
-        kinds.values,
-        tokens[3],
-        kinds_padded,
-    )
+    @classmethod
+    def by_strategy(
+        cls,
+        examples: Examples,
+        strategy: Strategy,
+        *,
+        seed: int,
+        epoch: int,
+        step: int | None = None,
+        tokens: int | None = None,
+    ) -> Masked:
+        """Mask rows by a strategy. The mask of a row depends on its key and the arguments only.
 
-    spans = np.empty((3, size, mentions), np.int64)
-    pad_spans(
-        rows,
-        bounds,
-        offsets,
-        span_offsets,
-        examples.span_starts.values,
-        examples.span_ends.values,
-        examples.span_labels.values,
-        spans,
-    )
+        Raises:
+            ValueError: As `Strategy.plan` and `Strategy.corrupt`.
+        """
+        plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
+        corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
-    batch = {
-        "input_ids": tokens[0],
-        "attention_mask": tokens[1],
-        "labels": tokens[2],
-        "mask_kinds": kinds_padded,
-        "bio": tokens[3],
-        "span_starts": spans[0],
-        "span_ends": spans[1],
-        "span_labels": spans[2],
-        "keys": examples.keys[rows],
-    }
-    if examples.doc_labels is not None:
-        batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
-    if rates is not None:
-        batch["mask_rates"] = rates[rows]
+        return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted, rates=plan.rates)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Masked]) -> Masked:
+        """Concatenate rows; rows without a rate get rate 1."""
+        has_rates = any(part.rates is not None for part in parts)
+        rates = [
+            np.ones(len(part), np.float32) if part.rates is None else part.rates for part in parts
+        ]
+        return cls(
+            examples=concatenate([part.examples for part in parts]),
+            kinds=Ragged.concatenate([part.kinds for part in parts]),
+            corrupted=Ragged.concatenate([part.corrupted for part in parts]),
+            rates=np.concatenate(rates) if has_rates else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def batch(
+        self,
+        rows: npt.NDArray[np.int64] | None = None,
+        *,
+        packs: npt.NDArray[np.int64] | None = None,
+        options: BatchOptions = PADDED,
+    ) -> Batch:
+        """Pad rows to a batch.
+
+        Args:
+            rows: int64 `[R]`, indices of the rows to take, in order. Default: all.
+            packs: int64 `[B + 1]`, offsets of the packed rows into `rows`. Default: no packing.
+            options: Options that determine the width: `row_tokens`, or else the length of the
+                longest row, rounded up to a multiple of `multiple_of`.
+        """
+        examples = self.examples
+        if rows is None:
+            rows = np.arange(len(examples))
+        bounds = np.arange(len(rows) + 1) if packs is None else packs
+        size = len(bounds) - 1
+        offsets = examples.input_ids.offsets
+        span_offsets = examples.span_starts.offsets
+
+        # Width of the batch, in tokens and mentions.
+        maxima = np.empty(2, np.int64)
+        measure_rows(rows, bounds, offsets, span_offsets, maxima)
+        longest, mentions = maxima.tolist()
+        width = options.width(longest)
+
+        # One allocation for input_ids, attention_mask, labels and bio.
+        tokens = np.empty((4, size, width), np.int64)
+        kinds_padded = np.empty((size, width), np.uint8)
+        pad = max(examples.ids.pad, 0)
+        pad_masked(
+            rows,
+            bounds,
+            offsets,
+            examples.input_ids.values,
+            self.corrupted.values,
+            self.kinds.values,
+            pad,
+            tokens,
+        )
+        pad_tags(
+            rows,
+            bounds,
+            offsets,
+            examples.bio.values,
+            examples.word_ids.values,
+            self.kinds.values,
+            tokens[3],
+            kinds_padded,
+        )
+
+        spans = np.empty((3, size, mentions), np.int64)
+        pad_spans(
+            rows,
+            bounds,
+            offsets,
+            span_offsets,
+            examples.span_starts.values,
+            examples.span_ends.values,
+            examples.span_labels.values,
+            spans,
+        )
+
+        batch = {
+            "input_ids": tokens[0],
+            "attention_mask": tokens[1],
+            "labels": tokens[2],
+            "mask_kinds": kinds_padded,
+            "bio": tokens[3],
+            "span_starts": spans[0],
+            "span_ends": spans[1],
+            "span_labels": spans[2],
+            "keys": examples.keys[rows],
+        }
+        if examples.doc_labels is not None:
+            batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
+        if self.rates is not None:
+            batch["mask_rates"] = self.rates[rows]
+            if packs is not None:
+                batch["mask_rates"] = np.empty((size, width), np.float32)
+                pad_rates(rows, packs, offsets, self.rates, batch["mask_rates"])
         if packs is not None:
-            batch["mask_rates"] = np.empty((size, width), np.float32)
-            pad_rates(rows, packs, offsets, rates, batch["mask_rates"])
-    if packs is not None:
-        numbers = np.empty((2, size, width), np.int64)
-        number_packed(rows, packs, offsets, numbers)
-        batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
-        if options.flat:
-            batch |= _flash_attention_args(examples.input_ids.lengths[rows])
-    return batch
+            numbers = np.empty((2, size, width), np.int64)
+            number_packed(rows, packs, offsets, numbers)
+            batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
+            if options.flat:
+                batch |= _flash_attention_args(examples.input_ids.lengths[rows])
+        return batch
 
 
 def _flash_attention_args(lengths: npt.NDArray[np.int64]) -> Batch:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +12,9 @@ import numpy.typing as npt
 
 from mslm_data.batches.ahead import prefetch_shards
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
-from mslm_data.batches.collate import PADDED, Batch, collate
+from mslm_data.batches.collate import Masked
 from mslm_data.batches.order import EpochOrder, Place, Step
-from mslm_data.data.examples import Examples, concatenate
-from mslm_data.data.ragged import Ragged
+from mslm_data.data.examples import Examples
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.strategy import Strategy
@@ -33,79 +31,6 @@ core.
 """
 _GROWTH = 8
 """Factor by which the number of batches per call grows, from 1, while shards are prefetched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Masked:
-    """N masked rows.
-
-    Attributes:
-        examples: The rows before masking.
-        kinds: uint8 `MaskKind` of each token.
-        corrupted: int32, corrupted token ids.
-        rates: float32 `[N]`, masking rate of each row (`MaskPlan.rates`). None without rates.
-    """
-
-    examples: Examples
-    kinds: Ragged
-    corrupted: Ragged
-    rates: npt.NDArray[np.float32] | None = None
-
-    @classmethod
-    def by_strategy(
-        cls,
-        examples: Examples,
-        strategy: Strategy,
-        *,
-        seed: int,
-        epoch: int,
-        step: int | None = None,
-        tokens: int | None = None,
-    ) -> Masked:
-        """Mask rows by a strategy. The mask of a row depends on its key and the arguments only.
-
-        Raises:
-            ValueError: As `Strategy.plan` and `Strategy.corrupt`.
-        """
-        plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
-        corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
-
-        return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted, rates=plan.rates)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Masked]) -> Masked:
-        """Concatenate rows; rows without a rate get rate 1."""
-        has_rates = any(part.rates is not None for part in parts)
-        rates = [
-            np.ones(len(part), np.float32) if part.rates is None else part.rates for part in parts
-        ]
-        return cls(
-            examples=concatenate([part.examples for part in parts]),
-            kinds=Ragged.concatenate([part.kinds for part in parts]),
-            corrupted=Ragged.concatenate([part.corrupted for part in parts]),
-            rates=np.concatenate(rates) if has_rates else None,
-        )
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def batch(
-        self,
-        places: npt.NDArray[np.int64] | None = None,
-        *,
-        packs: npt.NDArray[np.int64] | None = None,
-        options: BatchOptions = PADDED,
-    ) -> Batch:
-        """Return the rows at `places`, `[R]`, as a batch. Default: all rows. See `collate`."""
-        return collate(
-            self.examples,
-            self.kinds,
-            self.corrupted,
-            places,
-            rates=self.rates,
-            packs=packs,
-            options=options,
-        )
 
 
 class PlacedBatch(NamedTuple):

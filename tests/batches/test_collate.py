@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.collate import Batch, collate
+from mslm_data.batches.collate import Batch, Masked
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.mask.table import strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, rows_of
@@ -23,12 +23,9 @@ SOME = [
 def masked_batch(
     examples: Examples, number: int = 0, *, rows: list[int] | None = None, multiple_of: int = 1
 ) -> Batch:
-    some = SOME[number]
-    plan = some.plan(examples, seed=3, epoch=1)
-    corrupted = some.corrupt(examples, plan, seed=3, epoch=1)
+    masked = Masked.by_strategy(examples, SOME[number], seed=3, epoch=1)
     places = None if rows is None else np.array(rows, np.int64)
-    options = BatchOptions(multiple_of=multiple_of)
-    return collate(examples, plan.kinds, corrupted, places, rates=plan.rates, options=options)
+    return masked.batch(places, options=BatchOptions(multiple_of=multiple_of))
 
 
 def dicts_of(examples: Examples) -> list[dict[str, object]]:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import Masked
+from mslm_data.batches.collate import Batch, Masked
 from mslm_data.shard.row_protocol import Rows
 from tests import made
 from tests.generate import fixed_examples

@@ -19,7 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mslm_data as md  # noqa: E402
-from mslm_data.batches.masked import Masked  # noqa: E402
+from mslm_data.batches.collate import Masked  # noqa: E402
 from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.torch import MaskSpecificLoss, diffusion_bound  # noqa: E402
 from tests.generate import IDS, Row, examples_of, row_of  # noqa: E402

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import mslm_data as md  # noqa: E402
-from mslm_data.batches.collate import collate  # noqa: E402
+from mslm_data.batches.collate import Masked  # noqa: E402
 from mslm_data.builds import build  # noqa: E402
 from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
@@ -274,8 +274,7 @@ def test_evaluate__accepts_a_mslm_model_and_its_predict() -> None:
     bert = transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=IDS.size, **shape))
     model = MslmModel.wrap(bert, labels=LABELS)
     examples = examples_of(row_of([1] * 6, [(0, 2), (3, 4)], key=k, fill=10 + k) for k in range(20))
-    plan = (joint := md.strategy("joint")).plan(examples, seed=0, epoch=0)
-    batch = collate(examples, plan.kinds, joint.corrupt(examples, plan, seed=0, epoch=0))
+    batch = Masked.by_strategy(examples, md.strategy("joint"), seed=0, epoch=0).batch()
 
     by_tags, by_both = (evaluate(way, examples, labels=LABELS) for way in (model, model.predict))
 
@@ -346,16 +345,15 @@ def test_perplexity__is_nan_without_tokens_and_infinite_on_overflow() -> None:
 
 
 def test_perplexity__of_a_uniform_model_is_the_vocabulary_size(examples: Examples) -> None:
-    plan = (joint := md.strategy("joint")).plan(examples, seed=0, epoch=0)
-    hidden = joint.corrupt(examples, plan, seed=0, epoch=0)
-    batches = [collate(examples, plan.kinds, hidden, np.arange(k, k + 8)) for k in range(0, 32, 8)]
+    masked = Masked.by_strategy(examples, md.strategy("joint"), seed=0, epoch=0)
+    batches = [masked.batch(np.arange(k, k + 8)) for k in range(0, 32, 8)]
 
     result = perplexity(
         lambda input_ids, attention_mask: torch.zeros(*input_ids.shape, IDS.size), batches
     )
 
     assert result["perplexity"] == pytest.approx(IDS.size, rel=1e-6)
-    assert result["tokens"] == sum(plan.counts())
+    assert result["tokens"] == np.count_nonzero(masked.kinds.values)
 
 
 def test_evaluate__separates_memorised_from_new_mentions(tmp_path: Path) -> None:

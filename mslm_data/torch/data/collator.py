@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from mslm_data.batches.batch_options import BatchOptions, pack
-from mslm_data.batches.masked import Masked, as_strategy
+from mslm_data.batches.collate import Masked
+from mslm_data.batches.masked import as_strategy
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean

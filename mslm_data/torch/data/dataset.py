@@ -16,7 +16,8 @@ import torch
 from torch.utils.data import Dataset
 
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
-from mslm_data.batches.masked import Masked, check_split, strategy_for
+from mslm_data.batches.collate import Masked
+from mslm_data.batches.masked import check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy

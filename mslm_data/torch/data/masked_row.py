@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.masked import Masked, PlacedBatch
+from mslm_data.batches.collate import Masked
+from mslm_data.batches.masked import PlacedBatch
 
 _READ_ONLY = (
     "MaskedRow: rows are read-only, and batches would not show the change; modify the batch, or "

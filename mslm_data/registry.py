@@ -145,7 +145,12 @@ def _words(hint: Any) -> tuple[Any, ...]:
 
 
 def from_options(
-    make: Callable[..., T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
+    make: Callable[..., T],
+    options: Mapping[str, Any],
+    *,
+    where: str,
+    also: Collection[str] = (),
+    check: Callable[[str, Any, Any], None] | None = None,
 ) -> T:
     """Call `make` with options, after checking all names and values at any depth.
 
@@ -158,17 +163,19 @@ def from_options(
         options: Name -> value, as in TOML. Values may also have their final type already.
         where: Prefix of errors, such as `pipeline 'x', [source]`.
         also: Other names that the table may have, for "did you mean".
+        check: Called with name, type and value of each option before `make`. Its ValueErrors are
+            reported too, with the name of the option; those of `make` may have that of a part.
 
     Raises:
         PipelineError: A name is unknown or missing, or a value is wrong.
     """
     # Two passes: msgspec rejects unknown names in Structs only, and makes dataclasses only from
     # dataclass types.
-    strict = _strict(inspect.unwrap(make))
+    strict = _strict(make)
     try:
         msgspec.convert(options, strict, from_attributes=True)
         # Names and types are checked above, so this fails only for errors of a `__post_init__`.
-        values = msgspec.convert(options, _typed(inspect.unwrap(make)))
+        values = msgspec.convert(options, _typed(make))
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         kinds = _types_at(path, strict)
@@ -176,6 +183,10 @@ def from_options(
         raise PipelineError(problem) from None
 
     try:
+        if check is not None:
+            for option in declared_options(make):
+                if option.name in values:
+                    check(option.name, option.type, values[option.name])
         return make(**values)
     except ValueError as error:
         raise PipelineError(f"{where}: {error}") from None

@@ -7,10 +7,8 @@ need a new version, such as `joint.v2`.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -288,6 +286,7 @@ def summary(name: str) -> Summary:
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
     """Make a registered strategy, after the strategies and picks nested in its options."""
     from mslm_data.mask.file import parse_recipe
+    from mslm_data.mask.rate import check_option
     from mslm_data.mask.strategy import Origin, Strategy
 
     if name in NO_MASKS:
@@ -304,7 +303,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             part if isinstance(part, Strategy) else _part(part, where=f"{where}: parts[{number}]")
             for number, part in enumerate(options["parts"])
         )
-    made: Any = from_options(_checked(STRATEGIES.load(full)), options, where=where)
+    made: Any = from_options(STRATEGIES.load(full), options, where=where, check=check_option)
     all_options = {
         option: options.get(option, default) for option, default in default_options(full).items()
     }
@@ -328,27 +327,6 @@ def _part(table: Any, *, where: str) -> Strategy:
             f"{where}: expected a strategy or its table, got {type(table).__name__}"
         )
     return parse_strategy(table, where=where)
-
-
-def _checked(function: Callable[..., Strategy]) -> Callable[..., Strategy]:
-    """Wrap a function to check options of type `Rate`, `Share` and `Limit` first.
-
-    The picks check the same values, but report the name of their own field.
-    """
-    from mslm_data.mask.rate import check_option
-
-    if not inspect.isfunction(function):
-        return function
-    hints = typing.get_type_hints(function, include_extras=True)
-
-    @functools.wraps(function)
-    def make(**options: Any) -> Strategy:
-        for name, value in options.items():
-            check_option(name, hints[name], value)
-        made: Strategy = function(**options)
-        return made
-
-    return make
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from mslm_data.builds import build
 from mslm_data.engine.ray import versions
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.mask import STRATEGIES
+from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.table import default_options, strategies, strategy
 from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.manifest import Manifest
@@ -70,6 +71,25 @@ def most(rate: float = 0.5) -> md.Strategy:
     return md.strategy("token", rate=rate)
 
 
+@dataclass(frozen=True)
+class Steady(md.Strategy):
+    """Mask at one rate."""
+
+    origin = None
+    needs = frozenset()
+    follows_training = False
+    rate: float = 0.5
+
+    def plan_with(self, examples, rng):
+        return most(self.rate).plan_with(examples, rng)
+
+    def corrupt_with(self, examples, plan, rng):
+        return most().corrupt_with(examples, plan, rng)
+
+    def table(self):
+        return {"use": "steady", "rate": self.rate}
+
+
 def nothing():
     return 3
 '''
@@ -77,7 +97,11 @@ NAMES = {
     "mslm_data.sources": {"lines": "made_plugin:Lines", "broken-lines": "made_plugin:Broken"},
     "mslm_data.annotators": {"fails": "made_plugin:Fails", "table-again": "made_plugin:Terms"},
     "mslm_data.segmenters": {"all-of-it": "made_plugin:Whole"},
-    "mslm_data.strategies": {"most.v1": "made_plugin:most", "nothing": "made_plugin:nothing"},
+    "mslm_data.strategies": {
+        "most.v1": "made_plugin:most",
+        "steady": "made_plugin:Steady",
+        "nothing": "made_plugin:nothing",
+    },
 }
 
 
@@ -197,6 +221,16 @@ def test_strategy__of_a_plugin_works_by_name_and_file(tmp_path: Path) -> None:
         strategy("most", rte=1)
     with pytest.raises(ValueError, match=r"expected a strategy, .*got int"):
         strategy("nothing")
+
+
+@pytest.mark.usefixtures("site")
+def test_strategy__of_a_plugin_may_be_a_dataclass_without_an_origin_field() -> None:
+    steady = strategy("steady", rate=0.25)
+
+    assert steady.table() == {"use": "steady", "rate": 0.25}
+    assert steady.origin is not None
+    assert (steady.origin.name, steady.origin.options) == ("steady", {"rate": 0.25})
+    assert with_artefacts(steady, lambda name, _: name).origin == steady.origin
 
 
 @pytest.mark.usefixtures("site")

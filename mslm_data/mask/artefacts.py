@@ -57,6 +57,9 @@ def with_artefacts(value: T, resolve: Callable[[str, ArtefactKind], str]) -> T:
             else:
                 changed[field.name] = with_artefacts(inner, resolve)
         result = dataclasses.replace(result, **changed)
+        if hasattr(value, "origin"):
+            # A plug-in's class need not have this field, see `table._with_origin`.
+            object.__setattr__(result, "origin", value.origin)
     typed: T = result
     return typed
 

@@ -6,7 +6,7 @@ need a new version, such as `joint.v2`.
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from mslm_data.errors import PipelineError
 from mslm_data.registry import Registry, declared_options, from_options
 
 if TYPE_CHECKING:
-    from mslm_data.mask.strategy import Strategy
+    from mslm_data.mask.strategy import Origin, Strategy
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
 """The source of a strategy: the `paper`; the code its authors `released`; a paper or code `adapted`
@@ -294,8 +294,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
 
     full = STRATEGIES.resolve(name)
     if full == "picks.v1":
-        recipe: Strategy = parse_recipe(options, where=where)
-        return dataclasses.replace(recipe, origin=Origin(full, options))  # type: ignore[type-var]
+        return _with_origin(parse_recipe(options, where=where), Origin(full, options))
 
     options = dict(options)
     if isinstance(options.get("parts"), list | tuple):
@@ -312,13 +311,16 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             f"{where}: expected a strategy, from md.strategy(...) or of a subclass of md.Strategy, "
             f"got {type(made).__name__}"
         )
-    origin = Origin(full, all_options)
-    if dataclasses.is_dataclass(made):
-        return dataclasses.replace(made, origin=origin)
+    return _with_origin(made, Origin(full, all_options))
 
-    # A plug-in's class need not be a dataclass, and may be frozen.
-    object.__setattr__(made, "origin", origin)
-    return made
+
+def _with_origin(strategy: Strategy, origin: Origin) -> Strategy:
+    """Return a copy of a strategy with its origin."""
+    # A copy, because a function may return the same strategy again. Not by `dataclasses.replace`,
+    # because a plug-in's class need not be a dataclass, or have this field. It may be frozen.
+    copied = copy.copy(strategy)
+    object.__setattr__(copied, "origin", origin)
+    return copied
 
 
 def _part(table: Any, *, where: str) -> Strategy:

@@ -104,18 +104,12 @@ def draw_lines(
     """
     lines = []
     for row in range(len(examples)):
-        first = None
-        line = {}
-        for name, strategy_kinds in kinds.items():
-            row_kinds = strategy_kinds[row]
-            first = row_kinds if first is None else first
-            line[name] = draw_line(
-                examples, row, row_kinds, first, pieces, labels, flags, statuses=statuses
-            )
-        if not kinds:
-            line[""] = draw_line(
-                examples, row, None, None, pieces, labels, flags, statuses=statuses
-            )
+        row_kinds: dict[str, Array | None] = {name: plan[row] for name, plan in kinds.items()}
+        first = next(iter(row_kinds.values()), None)
+        line = {
+            name: draw_line(examples, row, own, first, pieces, labels, flags, statuses=statuses)
+            for name, own in (row_kinds or {"": None}).items()
+        }
         lines.append(line)
     return lines
 

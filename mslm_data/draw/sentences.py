@@ -13,7 +13,6 @@ import tokenizers
 from markupsafe import Markup
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged
 from mslm_data.draw import macros
 from mslm_data.draw.marked_rows import Pieces, Shade, draw_line, draw_lines
 
@@ -130,18 +129,10 @@ class Sentences:
         self, strategies: Mapping[str, Planner], *, seed: int, epoch: int = 0
     ) -> Markup:
         """Draw each row once for each strategy, with its masks in an epoch."""
-        plans = {
+        kinds = {
             name: strategy.plan(self.examples, seed=seed, epoch=epoch).kinds
             for name, strategy in strategies.items()
         }
-        return self.masked(plans)
-
-    def masked(self, kinds: Mapping[str, Ragged]) -> Markup:
-        """Draw each row once for each plan.
-
-        Args:
-            kinds: Name of a plan -> kinds of its tokens.
-        """
         rows = draw_lines(self.examples, kinds, Pieces(self.tokenizer), self.labels)
         return Markup().join(map(macros("rows.html").ways, rows))
 

@@ -112,9 +112,11 @@ def mask_batches(
 
 def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
     """Return rows of a split: views of the shard for consecutive rows, otherwise a copy."""
+    # Row numbers of a mix start at its length, so they are no positions for `examples`.
+    may_be_positions = len(rows) > 1 and rows[-1] < len(split)
+
     # The first test is cheap, and false for nearly all shuffled rows.
-    may_be_consecutive = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
-    if may_be_consecutive and np.all(np.diff(rows) == 1):
+    if may_be_positions and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
         return split.examples(int(rows[0]), int(rows[-1]) + 1)
 
     return split.take(rows)

@@ -41,7 +41,7 @@ from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import macros, notebook_html
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.html import draw_rows
-from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
+from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk, resolve_stop
 from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
 
 
@@ -179,7 +179,7 @@ class Mix(Rows):
             IndexError: The range is out of bounds.
             ShardError: A shard is missing or damaged.
         """
-        stop = len(self) if stop is None else stop
+        stop = resolve_stop(start, stop, len(self))
         return self.take(self.epoch_rows(np.arange(start, stop), seed=seed, epoch=epoch))
 
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:

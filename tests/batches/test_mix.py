@@ -292,6 +292,16 @@ def test_take__rejects_numbers_out_of_range(mixed: Mix) -> None:
     assert len(mixed.take(np.array([], np.int64))) == 0
 
 
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, SIZE + 1), (SIZE, SIZE + 2), (-1, 3), (5, 4), (SIZE + 1, None)]
+)
+def test_examples__rejects_ranges_outside_the_epoch(
+    mixed: Mix, start: int, stop: int | None
+) -> None:
+    with pytest.raises(IndexError, match=f"start <= stop <= {SIZE}"):
+        mixed.examples(start, stop)
+
+
 def test_lengths__are_those_of_the_rows(mixed: Mix) -> None:
     numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=0, epoch=3)
 

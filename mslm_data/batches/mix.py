@@ -41,7 +41,14 @@ from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import macros, notebook_html
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.html import draw_rows
-from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk, resolve_stop
+from mslm_data.shard.row_protocol import (
+    CHUNK,
+    Rows,
+    SplitShare,
+    check_chunk,
+    resolve_stop,
+    whole_numbers,
+)
 from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
 
 
@@ -217,19 +224,20 @@ class Mix(Rows):
             yield self.examples(first, min(first + rows, stop), seed=seed, epoch=epoch)
         self.check()
 
-    def take(self, rows: RowNumbers) -> Examples:
+    def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
         """Copy rows in any order, with the label numbers of the mix.
 
         In later rounds of an epoch, a row gets another key, and so another mask.
 
         Args:
-            rows: int64 `[R]`, from `epoch_rows` or `MixedOrder.rows`.
+            rows: `[R]`, from `epoch_rows` or `MixedOrder.rows`.
 
         Raises:
             IndexError: A row number is out of range.
             ShardError: A shard is missing or damaged.
+            TypeError: `rows` are not integers.
         """
-        parts = self._locate(rows)
+        parts = self._locate(whole_numbers(rows))
         picks = [pick for part in parts for pick in part.picks]
         examples = gather_rows(picks, len(rows), self.token_ids, columns=self._columns)
 

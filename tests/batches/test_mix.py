@@ -292,6 +292,14 @@ def test_take__rejects_numbers_out_of_range(mixed: Mix) -> None:
     assert len(mixed.take(np.array([], np.int64))) == 0
 
 
+def test_take__reads_numbers_as_a_split_does(mixed: Mix) -> None:
+    numbers = [SIZE + 3, SIZE]
+
+    assert mixed.take(numbers).keys.tolist() == mixed.take(np.array(numbers)).keys.tolist()
+    with pytest.raises(TypeError, match="whole numbers, got bool"):
+        mixed.take(np.ones(3, np.bool_))
+
+
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, SIZE + 1), (SIZE, SIZE + 2), (-1, 3), (5, 4), (SIZE + 1, None)]
 )

@@ -259,8 +259,9 @@ def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
         starts = Ragged.from_rows([row[:, 0] for row in pairs], np.int64)
         ends = Ragged.from_rows([row[:, 1] for row in pairs], np.int64)
 
-    if len(starts) != rows or len(ends) != rows:
-        raise ValueError(f"spans: expected {rows} rows, one for each length, got {len(starts)}")
+    for column in (starts, ends):
+        if len(column) != rows:
+            raise ValueError(f"spans: expected {rows} rows, one for each length, got {len(column)}")
     return _narrow(starts), _narrow(ends)
 
 

@@ -127,6 +127,17 @@ def test_examples__take_and_concatenate_move_all_columns() -> None:
             r"^spans: expected 2 rows, one for each length, got 1$",
         ),
         (
+            {
+                "lengths": [3],
+                "keys": [0],
+                "spans": (
+                    Ragged.from_rows([[0]], np.int64),
+                    Ragged.from_rows([[1], [2]], np.int64),
+                ),
+            },
+            r"^spans: expected 1 rows, one for each length, got 2$",
+        ),
+        (
             {"lengths": [3], "keys": [0], "spans": [[(0, 1, 2)]]},
             r"^spans: row 0: expected a list of \(start, end\) pairs of integers$",
         ),

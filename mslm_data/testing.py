@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from multiprocessing import Pipe
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -546,8 +546,6 @@ def _check_options(plugin: Any) -> None:
 
 def _send(value: T) -> T:
     """Return an object as another process would receive it."""
-    receiver, sender = Pipe()
-    with receiver, sender:
-        sender.send(value)
-        received: T = receiver.recv()
+    # Not through a pipe: sending more than it holds, some 100 KB, waits for the receiver.
+    received: T = ForkingPickler.loads(ForkingPickler.dumps(value))
     return received

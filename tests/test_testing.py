@@ -28,6 +28,7 @@ from mslm_data.testing import (
     check_source,
     check_strategy,
 )
+from tests.generate import fixed_examples
 
 
 @pytest.fixture
@@ -181,8 +182,9 @@ class RowRng(md.Strategy):
     needs = frozenset()
     follows_training = False
 
-    def __init__(self, which: str) -> None:
+    def __init__(self, which: str, size: int = 0) -> None:
         self.which = which
+        self.frequencies = np.zeros(size)
 
     def plan_with(self, examples: Any, rng: Any) -> MaskPlan:
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
@@ -212,3 +214,8 @@ def test_check_strategy__detects_errors(which: str, law: str) -> None:
     check_strategy(md.strategy("joint", elm=0.5, blm=0.3))
     with pytest.raises(AssertionError, match=law):
         check_strategy(RowRng(which))
+
+
+def test_check_strategy__copies_a_strategy_with_large_tables() -> None:
+    """A pipe holds less, and sending to it would wait forever for a receiver."""
+    check_strategy(RowRng("none", size=1_000_000), fixed_examples(4))

@@ -1,6 +1,6 @@
 """Run a model for evaluation: without gradients and dropout, on batches of rows of similar length.
 
-Dimensions: B rows, L tokens.
+Dimensions: B rows, L tokens, V vocabulary size; T tokens of all rows, M masked tokens of a batch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import AnnotateError
 from mslm_data.kernels.pad import IGNORED, pad_rows
 from mslm_data.shard.row_protocol import Rows
+from mslm_data.torch.model.loss import token_losses
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a bound method of one, or any callable.
@@ -102,6 +103,57 @@ def run(
     mask = torch.as_tensor(attention_mask).to(device)
     with torch.inference_mode():
         return model(input_ids=ids, attention_mask=mask)
+
+
+def run_rows(model: Model, rows: Ragged, ids: TokenIds) -> Any:
+    """Run a model on a batch of rows, padded to the longest.
+
+    Args:
+        model: The model.
+        rows: Token ids of B rows.
+        ids: Special ids of the tokenizer.
+    """
+    input_ids = padded(rows, max(ids.pad, 0))
+    attention_mask = np.arange(input_ids.shape[1]) < rows.lengths[:, None]
+    return run(model, input_ids, attention_mask.astype(np.int64))
+
+
+def masked_losses(
+    model: Model,
+    original: Ragged,
+    corrupted: Ragged,
+    is_masked: npt.NDArray[np.bool_],
+    *,
+    ids: TokenIds,
+    batch_size: int,
+) -> npt.NDArray[np.float64]:
+    """Return the cross-entropy of each masked token, in nats; 0 for all others, `[T]`.
+
+    Args:
+        model: A masked language model.
+        original: Token ids of T tokens in some rows.
+        corrupted: The same rows with masks, as the model reads them.
+        is_masked: bool `[T]`, the tokens to predict.
+        ids: Special ids of the tokenizer.
+        batch_size: Number of rows in a batch.
+    """
+    places = Ragged(np.arange(len(is_masked)), original.offsets)
+    losses = np.zeros(len(is_masked))
+    for rows in batch_by_length(original.lengths, batch_size):
+        # Masked tokens, row by row: in the padded batch, and among all T tokens.
+        places_BL = padded(places.take(rows), -1)
+        is_masked_BL = (places_BL >= 0) & is_masked[places_BL]
+        places_M = places_BL[is_masked_BL]
+        if not len(places_M):
+            continue
+
+        logits_BLV = get_logits(run_rows(model, corrupted.take(rows), ids), "logits")
+        with torch.inference_mode():
+            logits_MV = logits_BLV[torch.from_numpy(is_masked_BL).to(logits_BLV.device)]
+            labels_M = torch.from_numpy(original.values[places_M].astype(np.int64))
+            losses_M = token_losses(logits_MV, labels_M.to(logits_MV.device))
+        losses[places_M] = losses_M.cpu().double().numpy()
+    return losses
 
 
 def get_logits(output: Any, *names: str) -> Tensor:

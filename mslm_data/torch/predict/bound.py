@@ -1,7 +1,7 @@
 """Evaluate models of masked diffusion: a bound on -log p of rows, in nats per token.
 
-Dimensions: B rows, L tokens, V vocabulary size; N rows and T tokens of some examples; M masked
-tokens; G groups of tokens: all, terms, others.
+Dimensions: B rows, L tokens, V vocabulary size; N rows and T tokens of some examples; G groups of
+tokens: all, terms, others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.examples import Examples
@@ -24,16 +23,11 @@ from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
-    batch_by_length,
     evaluating,
-    find_device,
     find_module,
-    get_logits,
     language_model,
-    padded,
-    run,
+    masked_losses,
 )
-from mslm_data.torch.model.loss import token_losses
 
 _GROUPS = ("all", "terms", "others")
 """Groups of tokens: all words, words in mentions, other words."""
@@ -105,7 +99,14 @@ def diffusion_bound(
             squares_NG = np.zeros_like(sums_NG)
             for sample in range(samples):
                 plan, weights_N = _mask_units(examples, units, seed, sample, samples)
-                losses_T = _compute_losses(model, examples, plan, batch_size)
+                losses_T = masked_losses(
+                    model,
+                    examples.input_ids,
+                    corrupt(examples, plan, Corruption(), seed=0, epoch=0),
+                    plan.kinds.values > 0,
+                    ids=ids,
+                    batch_size=batch_size,
+                )
                 parts_NG = _sum_by_row(groups_GT * losses_T, examples) * weights_N[:, None]
                 sums_NG += parts_NG
                 squares_NG += parts_NG**2
@@ -147,33 +148,6 @@ def _mask_units(
     offsets = examples.input_ids.offsets
     row_units.paint(offsets, is_taken * row_units.lengths, MaskKind.BASE.value, kinds)
     return MaskPlan.from_kinds(examples, kinds), units_per_row / np.maximum(unit_counts, 1)
-
-
-def _compute_losses(
-    model: Model, examples: Examples, plan: MaskPlan, batch_size: int
-) -> npt.NDArray[np.float64]:
-    """Return the cross-entropy of each token, 0 if it is not masked, `[T]`."""
-    ids = examples.input_ids
-    corrupted = corrupt(examples, plan, Corruption(), seed=0, epoch=0)
-    out = np.zeros(len(ids.values))
-    device = find_device(model)
-    for rows in batch_by_length(ids.lengths, batch_size):
-        input_ids = padded(corrupted.take(rows), max(examples.ids.pad, 0))
-        is_masked = padded(plan.kinds.take(rows), 0) > 0
-        if not is_masked.any():
-            continue
-        mask = np.arange(input_ids.shape[1]) < ids.lengths[rows, None]
-        logits_BLV = get_logits(run(model, input_ids, mask.astype(np.int64)), "logits")
-
-        with torch.inference_mode():
-            labels = torch.from_numpy(padded(ids.take(rows), 0)[is_masked]).to(device)
-            masked = torch.from_numpy(is_masked).to(device)
-            losses_M = token_losses(logits_BLV[masked], labels).cpu().double().numpy()
-
-        # Scatter the losses to the tokens of the examples.
-        columns = np.nonzero(is_masked)
-        out[ids.offsets[rows[columns[0]]] + columns[1]] = losses_M
-    return out
 
 
 def _find_groups(examples: Examples) -> npt.NDArray[np.bool_]:

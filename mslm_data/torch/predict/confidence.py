@@ -1,6 +1,6 @@
 """Measure a model's probability of each masked mention.
 
-Dimensions: B rows, L tokens, V vocabulary size, M tokens of mentions, S mentions.
+Dimensions: B rows, L tokens, V vocabulary size, S mentions.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.torch.model.forward import (
     Model,
-    batch_by_length,
     evaluating,
-    get_logits,
     language_model,
-    padded,
-    run,
+    masked_losses,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -106,48 +102,23 @@ def mention_confidence(
             "examples: the tokenizer has no mask token; build the folder with one that has"
         )
 
+    # A row for each mention, in which only its tokens are masked.
+    starts, ends = examples.span_starts.values, examples.span_ends.values
+    mention_rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
+    original = examples.input_ids.take(mention_rows)
+    tokens = np.arange(len(original.values)) - np.repeat(original.offsets[:-1], original.lengths)
+    is_masked = tokens >= np.repeat(starts, original.lengths)
+    is_masked &= tokens < np.repeat(ends, original.lengths)
+    masked = np.where(is_masked, examples.ids.mask, original.values)
+
     model = language_model(model)
-    starts = examples.span_starts
-    ends = examples.span_ends
-    mention_rows = np.repeat(np.arange(len(examples)), starts.lengths)
-    offsets = make_offsets(ends.values - starts.values)
-    logs = np.empty(offsets[-1], np.float64)
-
     with evaluating(model):
-        for mentions in batch_by_length(examples.input_ids.lengths[mention_rows], batch_size):
-            rows = mention_rows[mentions]
-            original_ids = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
-
-            # Mask the batch's mentions, one per row.
-            tokens = np.arange(original_ids.shape[1])
-            is_masked = (tokens >= starts.values[mentions, None]) & (
-                tokens < ends.values[mentions, None]
-            )
-            attention_mask = tokens < examples.input_ids.lengths[rows, None]
-            input_ids = np.where(is_masked, examples.ids.mask, original_ids)
-            output = run(model, input_ids, attention_mask.astype(np.int64))
-
-            # The log-probabilities come row by row: write each mention's to its place.
-            mention_logs = _log_probabilities(get_logits(output, "logits"), original_ids, is_masked)
-            ranges = [np.arange(offsets[s], offsets[s + 1]) for s in mentions.tolist()]
-            logs[np.concatenate(ranges)] = mention_logs
-    return MentionConfidence(examples, Ragged(logs, offsets))
-
-
-def _log_probabilities(
-    logits_BLV: torch.Tensor,
-    original_ids: npt.NDArray[np.int64],
-    is_masked: npt.NDArray[np.bool_],
-) -> Floats:
-    """Return the log-probability `[M]` of the original id of each masked token, row by row.
-
-    Computed in float32 or wider.
-    """
-    device = logits_BLV.device
-    logits_MV = logits_BLV[torch.from_numpy(is_masked).to(device)]
-    wide = torch.promote_types(logits_MV.dtype, torch.float32)
-    logs_MV = torch.log_softmax(logits_MV, -1, dtype=wide)
-
-    ids_M = torch.from_numpy(original_ids[is_masked]).to(device)
-    original_logs: Floats = logs_MV.gather(-1, ids_M[:, None])[:, 0].cpu().double().numpy()
-    return original_logs
+        losses = masked_losses(
+            model,
+            original,
+            Ragged(masked, original.offsets),
+            is_masked,
+            ids=examples.ids,
+            batch_size=batch_size,
+        )
+    return MentionConfidence(examples, Ragged(-losses[is_masked], make_offsets(ends - starts)))

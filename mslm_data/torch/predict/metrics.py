@@ -47,6 +47,7 @@ from mslm_data.torch.model.forward import (
     language_model,
     padded,
     run,
+    run_rows,
 )
 from mslm_data.torch.model.loss import token_losses
 from mslm_data.torch.model.ranges import NO_SPAN
@@ -332,9 +333,7 @@ def _score(
         scores.add(no_tokens, no_tokens, no_tokens)
 
     for rows in batch_by_length(ids.lengths, batch_size):
-        input_ids = padded(ids.take(rows), max(examples.ids.pad, 0))
-        mask = np.arange(input_ids.shape[1]) < ids.lengths[rows, None]
-        output = run(model, input_ids, mask.astype(np.int64))
+        output = run_rows(model, ids.take(rows), examples.ids)
 
         gold = padded(examples.bio.take(rows), OUTSIDE)
         gold = gold if tags is None else tags[gold]
@@ -345,7 +344,7 @@ def _score(
             )
         words = padded(examples.word_ids.take(rows), -1)
         predicted = _predict_tags(
-            output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0
+            output, (*words.shape, count_tags(len(scores.labels))), words >= 0
         )
         matches = scores.add(gold, predicted, words)
         if unseen is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
@@ -10,8 +9,8 @@ from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.model.checks import (
     check_shareable,
     check_training,
+    iter_datasets,
     mark_protected,
-    unwrap_datasets,
 )
 
 if TYPE_CHECKING:
@@ -88,14 +87,8 @@ class MaskEpochCallback(TrainerCallback):
 
 def _find_targets(loader: Any) -> list[Any]:
     """Return the datasets, the collator and the batch sampler of a loader."""
-    return [*_iter_datasets(loader), _find_collator(loader), getattr(loader, "batch_sampler", None)]
-
-
-def _iter_datasets(rows: Any) -> Iterator[Any]:
-    """Yield the datasets inside a loader, a subset or a concatenation, at any depth."""
-    for inner in unwrap_datasets(rows):
-        yield inner
-        yield from _iter_datasets(inner)
+    _, *datasets = iter_datasets(loader)
+    return [*datasets, _find_collator(loader), getattr(loader, "batch_sampler", None)]
 
 
 def _find_collator(loader: Any) -> Any:

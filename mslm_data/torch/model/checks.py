@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -156,10 +156,13 @@ def is_mslm(model: Any) -> bool:
     return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
 
 
-def unwrap_datasets(rows: Any) -> list[Any]:
-    """Return the datasets directly inside a loader, a subset or a concatenation."""
+def iter_datasets(rows: Any) -> Iterator[Any]:
+    """Yield rows, and all datasets in a mapping, loader, subset or concatenation, at any depth."""
+    yield rows
     inner = getattr(rows, "dataset", None)
-    return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
+    parts = rows.values() if isinstance(rows, Mapping) else getattr(rows, "datasets", ())
+    for part in parts or ([] if inner is None else [inner]):
+        yield from iter_datasets(part)
 
 
 def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> bool:
@@ -169,17 +172,10 @@ def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[An
 
 def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
     """Return the splits of datasets or loaders; None for a dataset without a split."""
-    every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
-    splits: list[Any] = []
-    for dataset in every:
-        inner = unwrap_datasets(dataset)
-        if inner:
-            splits += _find_splits(dict(enumerate(inner)))
-        elif isinstance(dataset, Rows):
-            splits.append(dataset)
-        else:
-            splits.append(getattr(dataset, "split", None))
-    return splits
+    return [
+        rows if isinstance(rows, Rows) else getattr(rows, "split", None)
+        for rows in iter_datasets(datasets)
+    ]
 
 
 def _load_token_ids(name: str) -> TokenIds | None:

@@ -17,7 +17,7 @@ from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.data.loader import MaskedLoader
 from mslm_data.torch.data.sampler import EvenEpochs
 from mslm_data.torch.model.callbacks import MaskEpochCallback
-from mslm_data.torch.model.checks import check_training, is_mslm, unwrap_datasets
+from mslm_data.torch.model.checks import check_training, is_mslm, iter_datasets
 from mslm_data.torch.model.loss import LossSum
 from mslm_data.torch.model.steps import (
     PARTS,
@@ -257,12 +257,10 @@ class MslmTrainer(Trainer):
 
 
 def _find_masked_datasets(rows: Any) -> list[FollowsEpoch]:
-    """Return the datasets below `rows` whose epoch must be set."""
+    """Return the datasets in `rows` whose epoch must be set."""
     if isinstance(rows, MaskedLoader):  # it knows the epoch
         return []
-
-    inner = [masked for part in unwrap_datasets(rows) for masked in _find_masked_datasets(part)]
-    return [rows, *inner] if isinstance(rows, FollowsEpoch) else inner
+    return [inner for inner in iter_datasets(rows) if isinstance(inner, FollowsEpoch)]
 
 
 def _check_epochs(datasets: Any, *, training_rows: Any) -> None:

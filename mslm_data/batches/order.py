@@ -123,18 +123,18 @@ class EpochOrder:
 
         if self.options.bucketed and self.lengths is None:
             raise ValueError(
-                "bucketed: expected a dataset that has `lengths`, got one without; use a "
-                "MaskedDataset, or bucketed=False"
+                "bucketed: expected rows that have `lengths`, got others; use a split, or "
+                "bucketed=False"
             )
         if self.options.is_by_tokens and (self.lengths is None or self.tokens is None):
             raise ValueError(
-                "batch_tokens, row_tokens: expected a dataset that has `lengths` and `tokens`, got "
-                "one without; use a MaskedDataset, or batch_size alone"
+                "batch_tokens, row_tokens: expected rows that have `lengths` and `tokens`, got "
+                "others; use a split, or batch_size alone"
             )
 
     @classmethod
     def from_options(cls, rows: Sized, options: BatchOptions) -> EpochOrder:
-        """Return the order of a split, a mix, a dataset, or any other object with a length.
+        """Return the order of a split, a mix, or any other object with a length.
 
         Args:
             rows: The rows. Some options need their attributes `lengths`, `tokens` or `shard_rows`.

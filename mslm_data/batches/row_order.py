@@ -266,11 +266,11 @@ def _lay_out_blocks(
 
 
 def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
-    """Return the order of a split, a mix, a dataset, or any other object with a length.
+    """Return the order of a split, a mix, or any other object with a length.
 
     Args:
-        rows: Any object with a length. A method `row_order`, as of mixes and datasets, is called
-            if present. With `shard_rows`, as of splits, shards can be shuffled.
+        rows: Any object with a length. A method `row_order`, as of mixes, is called if present.
+            With `shard_rows`, as of splits, shards can be shuffled.
         options: Only `shuffle` and `open_shards` are read.
 
     Raises:
@@ -285,8 +285,7 @@ def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
     if isinstance(options.shuffle, str):
         if not hasattr(rows, "shard_rows"):
             raise ValueError(
-                'shuffle="shards": this dataset has no `shard_rows`; use a MaskedDataset, or '
-                "shuffle=True"
+                'shuffle="shards": these rows have no `shard_rows`; use a split, or shuffle=True'
             )
         return ByShards(shard_rows, int(options.open_shards))
 

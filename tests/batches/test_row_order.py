@@ -119,7 +119,7 @@ def test_row_order__mixes_shards_of_what_has_some() -> None:
     rows = Sharded(range(10))
 
     assert row_order(rows, BatchOptions(shuffle="shards", open_shards=2)) == ByShards((3, 3, 4), 2)
-    with pytest.raises(ValueError, match="this dataset has no `shard_rows`"):
+    with pytest.raises(ValueError, match="these rows have no `shard_rows`"):
         row_order(range(10), BatchOptions(shuffle="shards"))
 
 

@@ -16,6 +16,9 @@ def sampler_of(
     world: int | None = 1,
     **options: Any,
 ) -> ShardSampler:
-    """Return the sampler of `dataset.loader(**options)`, for any DataLoader."""
+    """Return the sampler of `dataset.loader(**options)`, for any DataLoader; or that of rows."""
     options = {"seed": getattr(dataset, "seed", 0)} | options
-    return ShardSampler(dataset, BatchOptions(**options), epoch=epoch, rank=rank, world=world)
+    if epoch is None:
+        epoch = getattr(dataset, "epoch", None) or 0
+    rows = getattr(dataset, "split", dataset)
+    return ShardSampler(rows, BatchOptions(**options), epoch=epoch, rank=rank, world=world)

@@ -237,9 +237,7 @@ def test_sampler__refuses_wrong_options(wrong: dict[str, Any], message: str) -> 
 
 
 def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
-    with pytest.raises(
-        ValueError, match="bucketed: expected a dataset that has `lengths`, got one"
-    ):
+    with pytest.raises(ValueError, match="bucketed: expected rows that have `lengths`, got others"):
         sampler_of([1, 2, 3], bucketed=True)
 
 

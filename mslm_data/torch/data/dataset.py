@@ -18,7 +18,6 @@ from torch.utils.data import Dataset
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
 from mslm_data.batches.collate import Masked
 from mslm_data.batches.masked import check_split, strategy_for
-from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_protocol import Rows, resolve_row
@@ -112,20 +111,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         # forked.
         first = np.arange(min(1, len(self)))
         self.masked(first, epoch=self.epoch or 0, step=0, tokens=0).batch()
-
-    @property
-    def tokens(self) -> int:
-        """Total number of tokens."""
-        return self.split.tokens
-
-    @property
-    def digest(self) -> str | None:
-        """Digest of the rows, compared when a state is loaded."""
-        return self.split.digest
-
-    def row_order(self, options: BatchOptions) -> RowOrder:
-        """Return the order of the split's rows; see `mslm_data.batches.row_order.row_order`."""
-        return row_order(self.split, options)
 
     def __len__(self) -> int:
         return len(self.split)
@@ -230,10 +215,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if epoch is None or self.static:
             return self._epoch.require(_SET_EPOCH)
         return epoch
-
-    def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each given row, int64 `[R]`."""
-        return self.split.lengths(rows)
 
     def loader(  # noqa: D417 - the options of batches are explained once, in BatchOptions
         self,

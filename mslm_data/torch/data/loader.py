@@ -78,7 +78,9 @@ class MaskedLoader:
 
         self.dataset = dataset
         self.workers = workers
-        self.sampler = ShardSampler(dataset, options, rank=rank, world=world)
+        self.sampler = ShardSampler(
+            dataset.split, options, epoch=dataset.epoch or 0, rank=rank, world=world
+        )
         self.sampler.counts = False  # workers prefetch: `_iter_batches` counts instead
         self._pin = pin_memory
         self._collator = MaskingCollator(

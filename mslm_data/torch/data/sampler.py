@@ -16,6 +16,7 @@ from torch.utils.data import Sampler
 
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
+from mslm_data.batches.row_order import ShardUses
 from mslm_data.mask.rng import check_count
 
 ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
@@ -91,7 +92,7 @@ class ShardSampler(Sampler[BatchRows]):
 
     Example::
 
-        sampler = ShardSampler(dataset, BatchOptions(batch_size=32, seed=dataset.seed))
+        sampler = ShardSampler(dataset.split, BatchOptions(batch_size=32, seed=dataset.seed))
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 
     **Ranks.** All ranks get the same number of batches, so DDP does not hang. If the last step has
@@ -107,7 +108,6 @@ class ShardSampler(Sampler[BatchRows]):
     training loop.
 
     Attributes:
-        dataset: The rows.
         options: The options of batches.
         drop_last: Whether to drop incomplete batches.
         cursor: The position in the epoch.
@@ -117,28 +117,28 @@ class ShardSampler(Sampler[BatchRows]):
 
     def __init__(
         self,
-        dataset: Sized,
+        rows: Sized,
         options: BatchOptions,
         *,
-        epoch: int | None = None,
+        epoch: int = 0,
         rank: int | None = 0,
         world: int | None = 1,
     ) -> None:
-        """Configure the order of a dataset's rows.
+        """Configure the order of rows.
 
         Args:
-            dataset: Any sized dataset. Bucketing and `batch_tokens` need `lengths` and `tokens`, as
-                in `MaskedDataset`.
+            rows: A split or a mix, or anything else with a length. Bucketing and `batch_tokens`
+                need `lengths` and `tokens`, as in a split.
             options: The options of batches. With packed rows, `MaskingCollator` needs rows of a
                 `MaskedDataset`.
-            epoch: The first epoch. Default: `dataset.epoch`, or 0.
+            epoch: The first epoch. Default: 0.
             rank: Rank of this process. With None for both `rank` and `world`, torch.distributed is
                 asked at the start of each iteration.
             world: Number of ranks. Default: 1.
 
         Raises:
-            ValueError: Rank or epoch is out of range, or the options need `lengths` and the dataset
-                has none.
+            ValueError: Rank or epoch is out of range, or the options need `lengths` and the rows
+                have none.
         """
         if (rank is None) != (world is None):
             raise ValueError(
@@ -147,16 +147,12 @@ class ShardSampler(Sampler[BatchRows]):
         if rank is not None and world is not None and not 0 <= rank < world:
             raise ValueError(f"rank: expected a number from 0 to {world - 1}, got {rank}")
 
-        self.dataset = dataset
         self.options = options
         self.drop_last = options.drop_last
         self.counts = True
         self._rank = rank
         self._world = world
-        first = getattr(dataset, "epoch", None) if epoch is None else epoch
-        self.cursor = Cursor(
-            EpochOrder.from_options(dataset, options), 0 if first is None else first
-        )
+        self.cursor = Cursor(EpochOrder.from_options(rows, options), epoch)
         self._next_epoch = self.epoch
         """Epoch set or loaded for the next pass, otherwise 0."""
         self._jumps = 0
@@ -224,10 +220,9 @@ class ShardSampler(Sampler[BatchRows]):
         epoch = self.epoch
         jumps = self._jumps
         order = self.cursor.order
-        shard_orders = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
-        is_by_shards = any(shard_order is not None for shard_order in shard_orders)
-        place = Place(epoch)
-        windows: list[tuple[int, int]] = []
+        uses_per_split = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
+        is_by_shards = any(uses is not None for uses in uses_per_split)
+        place = self.cursor.place
         shards: ShardsOfSplits | None = None
         for step in steps:
             if self._jumps != jumps:
@@ -241,20 +236,10 @@ class ShardSampler(Sampler[BatchRows]):
 
             # Report the shards that this step needs, so that the dataset can close all others.
             if is_by_shards:
-                previous = windows
-                windows = [
-                    order.needed_shards(shard_order, place, step.after)
-                    for shard_order in shard_orders
-                    if shard_order is not None
-                ]
-                if windows != previous:
-                    remaining = iter(windows)
-                    shards = tuple(
-                        None
-                        if shard_order is None
-                        else frozenset(shard_order.shards[slice(*next(remaining))].tolist())
-                        for shard_order in shard_orders
-                    )
+                shards = tuple(
+                    None if uses is None else _needed_shards(order, uses, place, step.after)
+                    for uses in uses_per_split
+                )
                 place = step.after
             if self.counts:
                 self.cursor.count()
@@ -300,6 +285,13 @@ class ShardSampler(Sampler[BatchRows]):
         self.cursor.load_state_dict(state)
         self._jumps += 1
         self._next_epoch = self.epoch
+
+
+def _needed_shards(
+    order: EpochOrder, uses: ShardUses, start: Place, after: Place
+) -> frozenset[int]:
+    first, past = order.needed_shards(uses, start, after)
+    return frozenset(uses.shards[first:past].tolist())
 
 
 class EvenEpochs(Sampler[BatchRows]):

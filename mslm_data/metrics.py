@@ -9,8 +9,8 @@ only sub-words inside gold mentions, so predictions may extend beyond the mentio
 positives are free, and it averages over batches of 8 sentences. With mentions masked in the test
 text, as in the released code, predicting a mention for each run of [MASK] scores 91.5 on BC2GM.
 
-Dimensions: B rows, L tokens; M mentions; W words of a row; T labels; D documents;
-K classes of gold mentions; S mentions of rows.
+Dimensions: B rows, L tokens; M mentions; D documents; K classes of gold mentions; S mentions of
+rows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data import bio
+from mslm_data.data.length_table import LengthTable
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -146,11 +147,7 @@ class Matches(NamedTuple):
 
 
 class MentionScores:
-    """Accumulate mention counts by type and row length.
-
-    Counts are kept for each row length, because the mean length, which separates short from long
-    rows, is only known at the end.
-    """
+    """Accumulate mention counts by type and row length."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         """Start with counts of 0.
@@ -159,9 +156,8 @@ class MentionScores:
             labels: Names of the labels, in the numbering of the tags.
         """
         self.labels = tuple(labels)
-        # By number of words: rows, and for each label hits, gold and predicted mentions.
-        self._rows_W = np.zeros(0, np.int64)
-        self._counts_WL3 = np.zeros((0, len(self.labels), 3), np.int64)
+        # The number of rows, then for each label hits, gold and predicted mentions.
+        self._sums = LengthTable(1 + 3 * len(self.labels))
         self._inside_words = 0
 
     def add(self, gold: Tags, predicted: Tags, word_ids: Tags) -> Matches:
@@ -179,17 +175,16 @@ class MentionScores:
         self._check_tags("gold", gold, first)
         self._check_tags("predicted", predicted, first)
 
-        words = first.sum(axis=1)
-        self._grow(int(words.max(initial=-1)))
-        np.add.at(self._rows_W, words, 1)
-
         gold_mentions = word_mentions(gold, word_ids)
         predicted_mentions = word_mentions(predicted, word_ids)
         is_hit = _is_in(gold_mentions, predicted_mentions)
+        columns = np.zeros((len(first), 1 + 3 * len(self.labels)), np.int64)
+        columns[:, 0] = 1
         hits = gold_mentions[is_hit]
-        for column, mentions in enumerate((hits, gold_mentions, predicted_mentions)):
-            lengths, labels = words[mentions[:, 0]], mentions[:, 3]
-            np.add.at(self._counts_WL3[:, :, column], (lengths, labels), 1)
+        for kind, mentions in enumerate((hits, gold_mentions, predicted_mentions)):
+            rows, labels = mentions[:, 0], mentions[:, 3]
+            np.add.at(columns, (rows, 1 + 3 * labels + kind), 1)
+        self._sums.add(first.sum(axis=1), columns)
 
         # Word tags cannot represent these mentions, see `result`.
         begins_inside = (word_ids >= 0) & ~first & bio.begins(gold)
@@ -211,28 +206,17 @@ class MentionScores:
             mean_words: Number of words that separates short from long rows. Default: the mean of
                 the rows added.
         """
-        lengths_W = np.arange(len(self._rows_W))
-        rows = int(self._rows_W.sum())
-        words = int(self._rows_W @ lengths_W)
-
-        # Compare with the mean in integers, as length x rows - words, to avoid rounding errors.
-        excess_W: npt.NDArray[Any]
-        if mean_words is None:
-            excess_W = lengths_W * rows - words
-            mean_words = words / rows if rows else 0.0
-        else:
-            excess_W = lengths_W - mean_words
-
-        all_lengths = np.ones(len(lengths_W), np.bool_)
-        label_counts = zip(self.labels, self._count_by_label(all_lengths), strict=True)
+        whole, shorter, longer = self._sums.groups(mean_words)
+        _, words = self._sums.totals()
+        types = zip(self.labels, _count_by_label(whole), strict=True)
         return {
-            **self._group(all_lengths),
+            **_score_rows(whole),
             "words": words,
-            "mean_words": float(mean_words),
+            "mean_words": float(self._sums.mean_words() if mean_words is None else mean_words),
             "gold_inside_words": self._inside_words,
-            "types": {label: counts.as_dict() for label, counts in label_counts},
-            "shorter": self._group(excess_W < 0),
-            "longer": self._group(excess_W > 0),
+            "types": {label: counts.as_dict() for label, counts in types},
+            "shorter": _score_rows(shorter),
+            "longer": _score_rows(longer),
         }
 
     def _check_tags(self, name: str, tags: Tags, first: npt.NDArray[np.bool_]) -> None:
@@ -249,27 +233,19 @@ class MentionScores:
                 "word(s)"
             )
 
-    def _group(self, is_selected_W: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the scores of rows with the selected lengths."""
-        total = MentionCounts(*self._counts_WL3[is_selected_W].sum(axis=(0, 1)).tolist())
-        scores = total.as_dict()
-        scores["micro_f1"] = scores.pop("f1")
-        scores["macro_f1"] = macro_f1(self._count_by_label(is_selected_W))
-        scores["rows"] = int(self._rows_W[is_selected_W].sum())
-        return scores
 
-    def _count_by_label(self, is_selected_W: npt.NDArray[np.bool_]) -> list[MentionCounts]:
-        counts_L3 = self._counts_WL3[is_selected_W].sum(axis=0)
-        return [MentionCounts(*counts) for counts in counts_L3.tolist()]
+def _score_rows(sums: Ints) -> dict[str, Any]:
+    """Return the scores of a group of rows, from its row in the table of `MentionScores`."""
+    total = MentionCounts(*sums[1:].reshape(-1, 3).sum(axis=0).tolist())
+    scores = total.as_dict()
+    scores["micro_f1"] = scores.pop("f1")
+    scores["macro_f1"] = macro_f1(_count_by_label(sums))
+    scores["rows"] = int(sums[0])
+    return scores
 
-    def _grow(self, max_words: int) -> None:
-        missing = max_words + 1 - len(self._rows_W)
-        if missing <= 0:
-            return
 
-        zeros = np.zeros((missing, len(self.labels), 3), np.int64)
-        self._rows_W = np.concatenate([self._rows_W, np.zeros(missing, np.int64)])
-        self._counts_WL3 = np.concatenate([self._counts_WL3, zeros])
+def _count_by_label(sums: Ints) -> list[MentionCounts]:
+    return [MentionCounts(*counts) for counts in sums[1:].reshape(-1, 3).tolist()]
 
 
 # Recall of mentions that occur in the training rows, and of new ones ------------------------------

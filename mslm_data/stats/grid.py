@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mslm_data.data.examples import Examples
+from mslm_data.data.length_table import LengthTable
 from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
-from mslm_data.stats.tally import LengthTable, check_epochs, count_row_words, count_rows
+from mslm_data.stats.tally import LENGTH_COLUMNS, check_epochs, count_row_words, count_rows
 from mslm_data.stats.weights import MaskSpecificWeights
 
 ELMS = (0.25, 0.5, 0.75, 1.0)
@@ -108,7 +109,7 @@ def sweep(
 
     rates = [(elm, blm) for elm in elms for blm in blms]
     strategies = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
-    tables = [LengthTable() for _ in rates]
+    tables = [LengthTable(LENGTH_COLUMNS) for _ in rates]
     runs = np.zeros(LONGEST_RUN + 1, np.int64)  # output of the kernel, unused here
     masked_mentions = [0] * len(rates)
     num_mentions = 0
@@ -145,7 +146,7 @@ def sweep(
     points = []
     all_mentions = num_mentions * epochs
     for (elm, blm), table, whole_mentions in zip(rates, tables, masked_mentions, strict=True):
-        whole, shorter, longer = table.groups()
+        whole, shorter, longer = (LengthCounts(*sums.tolist()) for sums in table.groups())
         points.append(
             SweepPoint(
                 elm=elm,

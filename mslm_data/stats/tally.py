@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
+from mslm_data.data.length_table import LengthTable
 from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.kernels.tokens import count_numbered, count_words
 from mslm_data.mask.plan import MaskPlan
@@ -24,6 +25,9 @@ from mslm_data.stats.counts import (
 from mslm_data.stats.masked_words import MaskedWords
 
 Counts = npt.NDArray[np.int64]
+
+LENGTH_COLUMNS = 5
+"""Number of fields of `LengthCounts`."""
 
 
 def mask_stats(
@@ -81,57 +85,11 @@ def count_rows(examples: Examples) -> Counts:
     maskable = np.empty(len(examples), np.int64)
     count_numbered(examples.word_ids.offsets, examples.word_ids.values, maskable)
 
-    columns = np.zeros((len(examples), 5), np.int64)
+    columns = np.zeros((len(examples), LENGTH_COLUMNS), np.int64)
     columns[:, 0] = 1
     columns[:, 1] = examples.input_ids.lengths
     columns[:, 2] = maskable
     return columns
-
-
-class LengthTable:
-    """Sums over rows, by their number of words.
-
-    The mean length is known only after the last row. From these sums, rows shorter and longer than
-    the mean can be separated without a second pass.
-    """
-
-    def __init__(self) -> None:
-        """Start without rows."""
-        self._sums = np.zeros((0, 5), np.int64)
-
-    def add(self, words: Counts, rows: Counts) -> None:
-        """Add rows.
-
-        Args:
-            words: `[N]`, the number of words in each row.
-            rows: `[N, 5]`, the fields of `LengthCounts` for each row.
-        """
-        missing = int(words.max(initial=-1)) + 1 - len(self._sums)
-        if missing > 0:
-            self._sums = np.concatenate([self._sums, np.zeros((missing, 5), np.int64)])
-
-        np.add.at(self._sums, words, rows)
-
-    def mean_words(self) -> float:
-        """Return the mean number of words per row; 0 without rows."""
-        rows, words = self._totals()
-        return words / rows if rows else 0.0
-
-    def groups(self) -> tuple[LengthCounts, LengthCounts, LengthCounts]:
-        """Return the counts of all rows, of shorter rows, and of longer rows."""
-        rows, words = self._totals()
-
-        # Compare `length < words / rows` in integers, without rounding.
-        side = np.sign(np.arange(len(self._sums)) * rows - words)
-
-        groups = (self._sums, self._sums[side < 0], self._sums[side > 0])
-        whole, shorter, longer = (LengthCounts(*group.sum(axis=0).tolist()) for group in groups)
-        return whole, shorter, longer
-
-    def _totals(self) -> tuple[int, int]:
-        """Return the numbers of rows and of words."""
-        rows = self._sums[:, 0]
-        return int(rows.sum()), int(rows @ np.arange(len(rows)))
 
 
 class Tally:
@@ -146,7 +104,7 @@ class Tally:
             words: Whether to count masked words too, which takes half of the time. Default: True.
         """
         self._labels = labels
-        self._lengths = LengthTable()
+        self._lengths = LengthTable(LENGTH_COLUMNS)
         self._words = MaskedWords() if words else None
         self._digests = [hashlib.sha256() for _ in range(epochs)]
 
@@ -188,7 +146,7 @@ class Tally:
 
     def stats(self) -> MaskStats:
         """Return the counts of all rows added so far."""
-        whole, shorter, longer = self._lengths.groups()
+        whole, shorter, longer = (LengthCounts(*sums.tolist()) for sums in self._lengths.groups())
         masked = whole.n_elm + whole.n_blm
         words = None if self._words is None else self._words.counts()
         epochs = len(self._digests)

@@ -29,6 +29,7 @@ from mslm_data.kernels.tokens import count_words
 from mslm_data.lexicon.word_types import word_strings
 from mslm_data.shard.row_protocol import CHUNK
 from mslm_data.stats.overlap import NormalWords, sentence_hashes
+from mslm_data.stats.tally import count_row_words
 
 if TYPE_CHECKING:
     from mslm_data.shard.manifest import SplitRecord
@@ -392,9 +393,7 @@ class _Tally:
         lengths[: len(self._row_lengths)] += self._row_lengths
         self._row_lengths = lengths
 
-        words_per_row = np.empty(len(examples), np.int64)
-        count_words(examples.word_ids.offsets, examples.word_ids.values, words_per_row)
-        self._words += int(words_per_row.sum())
+        self._words += int(count_row_words(examples).sum())
 
         mentions = np.minimum(examples.span_starts.lengths, MAX_MENTIONS)
         self._per_row += np.bincount(mentions, minlength=MAX_MENTIONS + 1)
@@ -406,7 +405,7 @@ class _Tally:
         np.add.at(self._by_words, (labels, np.minimum(words_per_mention, LONGEST_MENTION)), 1)
         np.add.at(self._tokens, labels, tokens.lengths)
 
-        hashes = term_hashes(examples, characters)
+        hashes = sentence_hashes(characters.hashes(tokens, word_ids))
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
         columns = (rows, examples.span_starts.values, examples.span_ends.values, labels)
         self.terms.add(hashes, np.stack(columns, axis=1))

@@ -17,7 +17,6 @@ inputs and outputs and the number of workers, do not.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import os
 import re
@@ -26,14 +25,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from mslm_data.data.context import FLAGS
 from mslm_data.errors import PipelineError
 from mslm_data.io import resources
-from mslm_data.registry import Help, did_you_mean, from_options
+from mslm_data.registry import Help, declared_options, did_you_mean, from_options
 
 STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 """The tables of a pipeline file."""
@@ -41,12 +40,6 @@ FILES = ("model_pack", "model", "table", "types")
 """Options of annotators and segmenters that are paths of files."""
 NOT_TOML = (ValueError, RecursionError)
 """Errors of `tomllib`: its own is a ValueError, as is an integer that is too long."""
-SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
-"""Options of `[annotate]` that all annotators share."""
-_OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
-"""Stage -> options that are kept when `use` changes to another annotator or segmenter."""
-OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontaminate")
-"""Options of `[source]` that all sources share; fields of `Pipeline`."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -134,6 +127,54 @@ class About:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Options of `[source]` that all sources share."""
+
+    max_loss: Annotated[
+        float,
+        Help(
+            "Maximum share of a split's documents that may be set aside, and of its mentions that "
+            "may be left out, without losses by rules of the pipeline. It decides whether the "
+            "build succeeds, but not its bytes."
+        ),
+    ] = MAX_LOSS
+    decontaminate: Annotated[
+        tuple[str, ...],
+        Help(
+            "Built folders or their splits, such as test sets. Training documents that share text "
+            "with them are set aside. The manifest has their digests instead of paths."
+        ),
+    ] = ()
+    duplicates: Annotated[
+        Duplicates,
+        Help(
+            'Treatment of copied documents: "keep" does not look for them, "count" counts them, '
+            '"drop" sets them aside in training splits.'
+        ),
+    ] = "keep"
+    duplicate_similarity: Annotated[
+        float, Help("Minimum similarity of copies, above 0; 1 for equal words only.")
+    ] = DUPLICATE_SIMILARITY
+    sample: Annotated[
+        str, Help("Folder of the shipped sample corpus in `vocab/`. Default: no sample.")
+    ] = ""
+    fetch: Annotated[
+        tuple[Fetch, ...], Help("Files of the corpus to download. Default: none.")
+    ] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("max_loss", "duplicate_similarity"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{name}: expected a number from 0 to 1, got {getattr(self, name):g}"
+                )
+        if not self.duplicate_similarity:
+            raise ValueError("duplicate_similarity: expected a number above 0, got 0")
+        if "" in self.decontaminate:
+            raise ValueError("decontaminate: expected built folders, got an empty path")
+
+
+@dataclass(frozen=True, kw_only=True)
 class AnnotateOptions:
     """Options of `[annotate]`: the annotator, and the choice of mentions."""
 
@@ -193,6 +234,14 @@ class AnnotateOptions:
             )
 
 
+OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontaminate")
+"""Options of `[source]` that all sources share, besides those of shipped pipelines."""
+SHARED = tuple(name for name in AnnotateOptions.__annotations__ if name != "options")
+"""Options of `[annotate]` that all annotators share."""
+_OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
+"""Stage -> options that are kept when `use` changes to another annotator or segmenter."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
     """Options of `[encode]`: how text becomes tokens."""
@@ -248,8 +297,8 @@ class ShardOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pipeline:
-    """A dataset to build."""
+class Pipeline(SourceOptions):
+    """A dataset to build. The fields of `SourceOptions` are those of its table `[source]`."""
 
     name: Annotated[str, Help("Name of the dataset, such as `blurb/ncbi-disease`.")]
     about: About
@@ -258,37 +307,6 @@ class Pipeline:
     segment: Stage
     encode: EncodeOptions
     shard: ShardOptions
-    max_loss: Annotated[
-        float,
-        Help(
-            "Maximum share of a split's documents that may be set aside, and of its mentions that "
-            "may be left out, without losses by rules of the pipeline. It decides whether the "
-            "build succeeds, but not its bytes."
-        ),
-    ] = MAX_LOSS
-    decontaminate: Annotated[
-        tuple[str, ...],
-        Help(
-            "Built folders or their splits, such as test sets. Training documents that share text "
-            "with them are set aside. The manifest has their digests instead of paths."
-        ),
-    ] = ()
-    duplicates: Annotated[
-        Duplicates,
-        Help(
-            'Treatment of copied documents: "keep" does not look for them, "count" counts them, '
-            '"drop" sets them aside in training splits.'
-        ),
-    ] = "keep"
-    duplicate_similarity: Annotated[
-        float, Help("Minimum similarity of copies, above 0; 1 for equal words only.")
-    ] = DUPLICATE_SIMILARITY
-    sample: Annotated[
-        str, Help("Folder of the shipped sample corpus in `vocab/`. Default: no sample.")
-    ] = ""
-    fetch: Annotated[
-        tuple[Fetch, ...], Help("Files of the corpus to download. Default: none.")
-    ] = ()
 
     @property
     def has_doc_labels(self) -> bool:
@@ -393,7 +411,7 @@ def _copy_tables(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if "name" not in tables:
         raise PipelineError('pipeline: the tables have no name; add "name": "mine"')
     name = _text(tables["name"], where="pipeline, name")
-    return name, copy.deepcopy(dict(tables))
+    return name, _as_toml(tables)
 
 
 def _read_tables(name_or_path: str) -> tuple[str, dict[str, Any]]:
@@ -453,9 +471,9 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         raise PipelineError(f"{where}, name: expected text, got invalid characters")
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
-    source = tables["source"]
-    # Shared options go first, so that the rest of the table are the source's own.
-    shared = _take_shared_source_options(source, where=where)
+    # Tables of sources and annotators have options of their own beside the shared ones.
+    shared_source, source = _separate(tables["source"], SourceOptions)
+    shared_annotate, annotator = _separate(tables["annotate"], AnnotateOptions)
     return Pipeline(
         name=name,
         about=from_options(
@@ -464,59 +482,16 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
             where=f"{where}, [about]",
         ),
         source=_stage(source, where=f"{where}, [source]", default=None),
-        annotate=_annotate(tables["annotate"], where=f"{where}, [annotate]"),
+        annotate=from_options(
+            AnnotateOptions,
+            {**shared_annotate, "options": annotator},
+            where=f"{where}, [annotate]",
+        ),
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="given"),
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
-        **shared,
+        **vars(from_options(SourceOptions, shared_source, where=f"{where}, [source]")),
     )
-
-
-def _take_shared_source_options(table: dict[str, Any], *, where: str) -> dict[str, Any]:
-    """Remove the options shared by all sources from `[source]`, and return them.
-
-    Args:
-        table: The table; options of the source remain.
-        where: Prefix of errors.
-
-    Returns:
-        Fields of `Pipeline`.
-
-    Raises:
-        PipelineError: A value is wrong.
-    """
-
-    def place(name: str) -> str:
-        return f"{where}, [source] {name}"
-
-    duplicates = table.pop("duplicates", "keep")
-    if duplicates not in get_args(Duplicates):
-        raise PipelineError(
-            f"{place('duplicates')}: expected one of {', '.join(get_args(Duplicates))}, "
-            f"got {duplicates!r}"
-        )
-
-    similarity = table.pop("duplicate_similarity", DUPLICATE_SIMILARITY)
-    similarity = _share(similarity, where=place("duplicate_similarity"))
-    if not similarity:
-        raise PipelineError(f"{place('duplicate_similarity')}: expected a number above 0, got 0")
-
-    fetch = table.pop("fetch", [])
-    if not isinstance(fetch, list):
-        raise PipelineError(
-            f"{where}: expected [[source.fetch]] tables, got {type(fetch).__name__}"
-        )
-    fetch_where = f"{where}, [[source.fetch]]"
-    entries = [_table(entry, where=fetch_where) for entry in fetch]
-
-    return {
-        "sample": _text(table.pop("sample", ""), where=place("sample")),
-        "max_loss": _share(table.pop("max_loss", MAX_LOSS), where=place("max_loss")),
-        "decontaminate": _paths(table.pop("decontaminate", []), where=place("decontaminate")),
-        "duplicates": duplicates,
-        "duplicate_similarity": similarity,
-        "fetch": tuple(from_options(Fetch, entry, where=fetch_where) for entry in entries),
-    }
 
 
 def _table(value: Any, *, where: str) -> dict[str, Any]:
@@ -531,24 +506,11 @@ def _text(value: Any, *, where: str) -> str:
     return value
 
 
-def _paths(value: Any, *, where: str) -> tuple[str, ...]:
-    is_list = isinstance(value, list | tuple)
-    if not is_list or not all(path and isinstance(path, str | os.PathLike) for path in value):
-        raise PipelineError(f"{where}: expected a list of built folders, got {value!r}")
-    return tuple(map(os.fspath, value))
-
-
-def _share(value: Any, *, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise PipelineError(f"{where}: expected a number from 0 to 1, got {value!r}")
-    return float(value)
-
-
-def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
-    """Separate the options shared by all annotators from those of one annotator."""
-    shared = {name: value for name, value in table.items() if name in SHARED}
-    options = {name: value for name, value in table.items() if name not in shared}
-    return from_options(AnnotateOptions, shared | {"options": options}, where=where)
+def _separate(table: Mapping[str, Any], kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Separate the options that `kind` declares from others, those of one source or annotator."""
+    names = {option.name for option in declared_options(kind)} - {"options"}
+    declared = {name: value for name, value in table.items() if name in names}
+    return declared, {name: value for name, value in table.items() if name not in names}
 
 
 def _list_members(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -637,4 +599,13 @@ def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
             raise PipelineError(f"{where}: '{parent}' is a value, not a table")
-    table[last] = os.fspath(value) if isinstance(value, os.PathLike) else value
+    table[last] = _as_toml(value)
+
+
+def _as_toml(value: Any) -> Any:
+    """Copy a value of Python as a value of TOML: paths become strings, and tuples lists."""
+    if isinstance(value, Mapping):
+        return {name: _as_toml(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_toml(inner) for inner in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

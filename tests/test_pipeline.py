@@ -118,11 +118,11 @@ def test_read__reports_the_place_of_a_toml_error(tmp_path: Path) -> None:
         ({"shard": {"unit_bytes": 0}}, r"\[shard\]: expected unit_bytes of at least 1, got 0"),
         (
             {"source": {"use": "conll", "fetch": [{"url": "http://a", "sha256": "abc"}]}},
-            r"\[\[source\.fetch\]\]: expected sha256 as 64 lower-case hexadecimal digits",
+            r"\[source\]: expected sha256 as 64 lower-case hexadecimal digits for option 'fetch\[0\]'",
         ),
         (
             {"source": {"use": "conll", "fetch": [{"url": "http://a"}]}},
-            r"\[\[source\.fetch\]\]: expected the option 'sha256', got none",
+            r"\[source\]: expected 'sha256' in the table of option 'fetch\[0\]', got none",
         ),
     ],
 )
@@ -146,6 +146,21 @@ def test_from_tables__rejects_invalid_tables(tables: dict[str, Any], message: st
 def test_from_tables__rejects_values_that_are_no_tables(tables: dict[str, Any]) -> None:
     with pytest.raises(PipelineError, match="pipeline 'mine'"):
         made(**tables)
+
+
+def test_read__takes_paths_wherever_a_table_has_text() -> None:
+    paths = {"decontaminate": [Path("shards/a"), "shards/b"]}
+    tables = {"name": "mine", "encode": {"tokenizer": Path("vocab.txt")}}
+
+    given = pipeline.read({**tables, "source": {"use": "conll", **paths}})
+    assigned = pipeline.read(
+        {**tables, "source": {"use": "conll"}},
+        options={f"source.{name}": value for name, value in paths.items()},
+    )
+
+    assert given == assigned
+    assert given.decontaminate == ("shards/a", "shards/b")
+    assert given.encode.tokenizer == "vocab.txt"
 
 
 def test_from_tables__fills_in_defaults() -> None:

@@ -19,7 +19,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import MslmDataError
-from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
+from mslm_data.pipeline import OF_EVERY_SOURCE, SHARED, AnnotateOptions, Pipeline
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
@@ -34,7 +34,9 @@ OURS = (MslmDataError, MemoryError, OSError)
 def make_source(pipeline: Pipeline) -> Source:
     """Make the pipeline's source."""
     where = f"pipeline '{pipeline.name}', [source]"
-    source: Source = SOURCES.make(pipeline.source.use, pipeline.source.options, where=where)
+    source: Source = SOURCES.make(
+        pipeline.source.use, pipeline.source.options, where=where, also=OF_EVERY_SOURCE
+    )
     return source
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -311,9 +312,18 @@ def test_build__ignores_mentions_of_the_source_with_none(tmp_path: Path) -> None
     assert (manifest.splits["train"].given_mentions, manifest.splits["train"].left_out) == (0, {})
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, "half", True])
-def test_pipeline__rejects_an_invalid_share(value: object) -> None:
-    with pytest.raises(PipelineError, match=r"max_loss: expected a number from 0 to 1"):
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (-0.1, "max_loss: expected a number from 0 to 1, got -0.1"),
+        (1.1, "max_loss: expected a number from 0 to 1, got 1.1"),
+        (math.nan, "max_loss: expected a number from 0 to 1, got nan"),
+        ("half", "expected a number for option 'max_loss', got text"),
+        (True, "expected a number for option 'max_loss', got true or false"),
+    ],
+)
+def test_pipeline__rejects_an_invalid_share(value: object, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
         made.pipeline_of(source={"max_loss": value})
 
 

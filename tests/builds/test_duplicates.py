@@ -345,7 +345,10 @@ def test_build__names_the_package_for_near_copies(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"duplicates": "thin"}, "duplicates: expected one of keep, count, drop, got 'thin'"),
+        (
+            {"duplicates": "thin"},
+            "expected one of keep, count, drop for option 'duplicates', got 'thin'",
+        ),
         ({"duplicate_similarity": 0}, "duplicate_similarity: expected a number above 0, got 0"),
         ({"duplicate_similarity": 2}, "duplicate_similarity: expected a number from 0 to 1, got 2"),
     ],

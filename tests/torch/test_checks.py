@@ -27,6 +27,7 @@ from mslm_data.torch import (  # noqa: E402
     MslmModel,
     MslmTrainer,
     evaluate,
+    mention_confidence,
 )
 from mslm_data.torch.model.checks import check_tokenizer  # noqa: E402
 from tests import made  # noqa: E402
@@ -346,6 +347,13 @@ def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:
     for rows in (shards["test"], shards["test"].examples()):
         with pytest.raises(ValueError, match="evaluate: model and rows have different tokenizers"):
             evaluate(model.predict, rows, labels=shards.labels)
+
+
+def test_mention_confidence__refuses_rows_of_another_tokenizer(shards: Any) -> None:
+    model = model_for(shards, vocab_size=9000)
+
+    with pytest.raises(ValueError, match="mention_confidence: model and rows have different tok"):
+        mention_confidence(model, shards["test"].examples())
 
 
 def with_labels(folder: Path, *labels: str) -> Any:

@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
     evaluating,
+    find_module,
     language_model,
     masked_losses,
 )
@@ -94,9 +96,11 @@ def mention_confidence(
 
     Raises:
         TypeError: `examples` is something else, such as a split.
-        ValueError: The tokenizer has no mask token, or the model returns no logits.
+        ValueError: The tokenizer has no mask token, the model returns no logits, or model and rows
+            have different tokenizers.
     """
     check_examples("examples", examples)
+    check_tokenizer("mention_confidence", find_module(model), examples.ids)
     if examples.ids.mask < 0:
         raise ValueError(
             "examples: the tokenizer has no mask token; build the folder with one that has"

@@ -243,5 +243,5 @@ def test_diffusion_bound__is_none_without_units_and_refuses_too_few_samples() ->
     assert bound["tokens"] == 0
     with pytest.raises(ValueError, match="samples: expected 2 or more"):
         diffusion_bound(MODEL, empty, samples=1)
-    with pytest.raises(TypeError, match="rows: expected one split"):
+    with pytest.raises(TypeError, match="rows: expected a split"):
         diffusion_bound(MODEL, "train")

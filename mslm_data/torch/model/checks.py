@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mslm_data.data.examples import TokenIds
+from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.io import hub
 from mslm_data.log import LOGGER
 from mslm_data.shard.row_protocol import Rows
+from mslm_data.torch.model.forward import find_module
 
 _SPARE_IDS = 512
 """Upper limit of unused ids: vocabularies are often padded to a multiple of 64 or 128."""
@@ -107,6 +108,28 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
         "the tokenizer of the model, or create a new model with the vocab_size and pad_token_id of "
         "the shards' manifest.token_ids"
     )
+
+
+def check_rows(where: str, model: Any, rows: Rows | Examples) -> Iterable[Examples]:
+    """Check rows to score a model on, and return them in chunks.
+
+    Args:
+        where: Prefix of error messages.
+        model: The model, or a method of it; see `check_tokenizer`.
+        rows: A split or a mix, or examples.
+
+    Raises:
+        TypeError: `rows` is something else.
+        ValueError: Model and rows have different tokenizers.
+    """
+    if not isinstance(rows, Rows | Examples):
+        raise TypeError(
+            "rows: expected a split, such as md.load(folder)['test'], or a subset of one, got "
+            f"{type(rows).__name__}"
+        )
+    ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
+    check_tokenizer(where, find_module(model), ids)
+    return [rows] if isinstance(rows, Examples) else rows.chunks()
 
 
 def _check_labels(where: str, model_labels: Sequence[str], split: Any) -> None:

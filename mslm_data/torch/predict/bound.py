@@ -20,11 +20,10 @@ from mslm_data.mask.diffusion import DiffusionUnits, find_units
 from mslm_data.mask.plan import MaskKind, MaskPlan
 from mslm_data.mask.rng import RATE, RowRng
 from mslm_data.shard.row_protocol import Rows
-from mslm_data.torch.model.checks import check_tokenizer
+from mslm_data.torch.model.checks import check_rows
 from mslm_data.torch.model.forward import (
     Model,
     evaluating,
-    find_module,
     language_model,
     masked_losses,
 )
@@ -76,22 +75,16 @@ def diffusion_bound(
         ValueError: `samples` is less than 2, the model returns no logits, or model and rows have
             different tokenizers.
     """
-    if not isinstance(rows, Rows | Examples):
-        raise TypeError(
-            "rows: expected one split, as md.load(folder)['test'] gives, or rows of one, got "
-            f"{type(rows).__name__}"
-        )
+    chunks = check_rows("diffusion_bound", model, rows)
     if samples < 2:
         raise ValueError(f"samples: expected 2 or more, for an interval, got {samples}")
-    ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
-    check_tokenizer("diffusion_bound", find_module(model), ids)
 
     totals_G = np.zeros(len(_GROUPS))
     variances_G = np.zeros(len(_GROUPS))
     counts_G = np.zeros(len(_GROUPS), np.int64)
     model = language_model(model)
     with evaluating(model):
-        for examples in [rows] if isinstance(rows, Examples) else rows.chunks():
+        for examples in chunks:
             groups_GT = _find_groups(examples)
             counts_G += groups_GT.sum(1)
 
@@ -104,7 +97,7 @@ def diffusion_bound(
                     examples.input_ids,
                     corrupt(examples, plan, Corruption(), seed=0, epoch=0),
                     plan.kinds.values > 0,
-                    ids=ids,
+                    ids=examples.ids,
                     batch_size=batch_size,
                 )
                 parts_NG = _sum_by_row(groups_GT * losses_T, examples) * weights_N[:, None]

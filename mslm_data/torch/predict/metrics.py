@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -34,7 +34,7 @@ from mslm_data.metrics import (
 )
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
-from mslm_data.torch.model.checks import check_tokenizer
+from mslm_data.torch.model.checks import check_rows
 from mslm_data.torch.model.forward import (
     Model,
     batch_by_length,
@@ -42,7 +42,6 @@ from mslm_data.torch.model.forward import (
     check_numbers,
     evaluating,
     find_device,
-    find_module,
     get_logits,
     language_model,
     padded,
@@ -100,23 +99,17 @@ def evaluate(
             different tokenizers, or labels do not match.
         AnnotateError: The model's scores are NaN.
     """
-    if not isinstance(rows, Rows | Examples):
-        raise TypeError(
-            "rows: expected a split, such as md.load(folder)['test'], or a subset of one, got "
-            f"{type(rows).__name__}"
-        )
     check_names("labels", labels)
+    chunks = check_rows("evaluate", model, rows)
     if masked:
         warnings.warn(LEAK, stacklevel=2)
-    ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
-    check_tokenizer("evaluate", find_module(model), ids)
 
     # Scores count tags in the model's numbering; `tags` converts those of a split.
     scores = MentionScores(labels)
     unseen = None if train is None else _Unseen(rows, train)
     tags = None if isinstance(rows, Examples) else _match_tags(rows.labels, labels)
     with evaluating(model):
-        for examples in _chunks(rows):
+        for examples in chunks:
             _score(model, examples, scores, tags, unseen, batch_size=batch_size, masked=masked)
     result = {"input": "masked" if masked else "unmasked", **scores.result(mean_words=mean_words)}
     return result if unseen is None else {**result, "unseen": unseen.result()}
@@ -379,13 +372,6 @@ def _predict_tags(
         tags[row, start:end] = inside(label)
         tags[row, start] = begin(label)
     return tags
-
-
-def _chunks(rows: Rows | Examples) -> Iterator[Examples]:
-    if isinstance(rows, Examples):
-        yield rows
-    else:
-        yield from rows.chunks()
 
 
 def _finite(value: float) -> float | None:

@@ -21,8 +21,9 @@ Dtypes are int32, int32 and int16.
 
 def no_spans(rows: int) -> Spans:
     """Return N rows without mentions."""
-    empty = np.empty(0, np.int64)
-    return _make_spans(empty, empty, empty, np.zeros(rows + 1, np.int64))
+    offsets = np.zeros(rows + 1, np.int64)
+    starts, ends, labels = (np.empty(0, dtype) for dtype in (np.int32, np.int32, np.int16))
+    return Ragged(starts, offsets), Ragged(ends, offsets), Ragged(labels, offsets)
 
 
 def read_tag_spans(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
@@ -83,11 +84,3 @@ def _number_tags(names: Sequence[str]) -> npt.NDArray[np.int64]:
         else:
             raise ValueError(f"tags: expected O, B-X and I-X, got '{name}'")
     return np.array(numbers, np.int64)
-
-
-def _make_spans(starts: Array, ends: Array, labels: Array, offsets: npt.NDArray[np.int64]) -> Spans:
-    return (
-        Ragged(starts.astype(np.int32), offsets),
-        Ragged(ends.astype(np.int32), offsets),
-        Ragged(labels.astype(np.int16), offsets),
-    )

@@ -157,7 +157,7 @@ class SoftMasks:
         """
         check_name("SoftMasks", "scale", scale, _SCALES)
         self.scale = scale
-        self._find_factors = _find_factors(model, importance)
+        self._factors = _find_factors(model, importance)
         self._to_scale: list[tuple[Tensor, Tensor, Tensor]] = []
         """For the current step: parameters, their factors, and their values before the step."""
         self._hooks: list[Any] = []
@@ -222,9 +222,7 @@ class SoftMasks:
     def _find_scaled(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
         """Return the scaled parameters of an optimizer, with their factors."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        return [
-            (parameter, factor) for parameter, factor in self._find_factors if id(parameter) in held
-        ]
+        return [(parameter, factor) for parameter, factor in self._factors if id(parameter) in held]
 
 
 def _scale_gradients(held: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -302,7 +302,7 @@ class Tagger:
         return ids_BL, mask_BL
 
     def _run(self, ids_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return the hidden states, for `_types` only, and tag logits `[B, L, C]`."""
+        """Return the hidden states, for `_classify` only, and tag logits `[B, L, C]`."""
         if not self._has_heads:
             return None, self._model(input_ids=ids_BL, attention_mask=mask_BL).logits
         encoder = self._model.masked_lm.base_model

@@ -1,4 +1,4 @@
-"""Contract checks for plug-ins: sources, annotators, segmenters and strategies.
+"""Contract checks for plug-ins: sources, annotators, segmenters, strategies; and for loaders.
 
     from mslm_data.testing import check_source
 
@@ -15,8 +15,8 @@ import dataclasses
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from mslm_data.segment import Segmenter
 from mslm_data.source import Source
 
 __all__ = [
+    "assert_resumes",
     "check_annotator",
     "check_damaged",
     "check_segmenter",
@@ -524,6 +525,79 @@ def _make_rows(num_rows: int = 40) -> Examples:
         span_labels=labels,
         ids=TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4)),
     )
+
+
+# Loaders ------------------------------------------------------------------------------------------
+
+
+def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
+    """Restore a loader at each of its states, and compare all batches that follow.
+
+    It tests your own loader around `MaskedDataset` or `md.Batches`, or a combination of options::
+
+        def test_loader__resumes():
+            assert_resumes(lambda: MyLoader(data, batch_size=4))
+
+    The loader is an iterable with `state_dict` and `load_state_dict`, as torchdata's
+    StatefulDataLoader has them. Each iteration is an epoch. A state is copied by pickle, as in a
+    checkpoint. N batches take N**2 / 2 more, so use a few rows.
+
+    Args:
+        make_loader: Returns a new loader at its first batch. All loaders must be alike.
+        epochs: Number of epochs to compare. Default: 2, so that the order and the masks of a later
+            epoch are compared too.
+
+    Raises:
+        AssertionError: A restored loader gives another batch than the first loader gave, names it,
+            and the fields that differ; or the loaders give no batches.
+    """
+    loader = make_loader()
+    states = [_send(loader.state_dict())]
+    batches: list[dict[str, str]] = []
+    for batch in _batches(loader, epochs):
+        batches.append(batch)
+        states.append(_send(loader.state_dict()))
+    _require(bool(batches), "expected batches, got none")
+    # The position after the last batch is that of a further epoch, which is not compared.
+    for number, state in enumerate(states[:-1]):
+        restored = make_loader()
+        restored.load_state_dict(state)
+        expected = batches[number:]
+        rest = list(islice(_batches(restored, epochs + 1), len(expected)))
+        for place, (batch, other) in enumerate(zip(expected, rest, strict=False), number):
+            differing = sorted(
+                field
+                for field in batch.keys() | other.keys()
+                if batch.get(field) != other.get(field)
+            )
+            _require(
+                not differing,
+                f"restored after {number} batches: batch {place} differs in {', '.join(differing)}",
+            )
+        _require(
+            len(rest) == len(expected),
+            f"restored after {number} batches: expected {len(expected)} more, got {len(rest)}",
+        )
+
+
+def _batches(loader: Any, epochs: int) -> Iterator[dict[str, str]]:
+    for _ in range(epochs):
+        for batch in loader:
+            yield dict(_fields(batch))
+
+
+def _fields(value: Any, name: str = "batch") -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each array or other value in nested containers."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _fields(item, f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _fields(item, f"{name}[{index}]")
+    elif hasattr(value, "tolist"):
+        yield name, f"{value.dtype} {value.tolist()}"
+    else:
+        yield name, repr(value)
 
 
 # Shared -------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from mslm_data.mask import MaskKind, MaskPlan
 from mslm_data.segment.given import Whole
 from mslm_data.source import Source
 from mslm_data.testing import (
+    assert_resumes,
     check_annotator,
     check_damaged,
     check_segmenter,
@@ -219,3 +220,55 @@ def test_check_strategy__detects_errors(which: str, law: str) -> None:
 def test_check_strategy__copies_a_strategy_with_large_tables() -> None:
     """A pipe holds less, and sending to it would wait forever for a receiver."""
     check_strategy(RowRng("none", size=1_000_000), fixed_examples(4))
+
+
+class Counting:
+    """A loader of four batches an epoch, with a switch for each way to resume wrongly."""
+
+    def __init__(self, flaw: str = "") -> None:
+        self.flaw = flaw
+        self.state = {"epoch": 0, "batch": 0}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while self.state["batch"] < 4:
+            number = 10 * self.state["epoch"] + self.state["batch"]
+            self.state["batch"] += 1
+            yield {"input_ids": np.array([number]), "extras": [(number, "text")]}
+        self.state = {"epoch": self.state["epoch"] + 1, "batch": 0}
+
+    def state_dict(self) -> dict[str, int]:
+        return self.state
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        if self.flaw == "epoch":
+            state = {**state, "epoch": 0}
+        elif self.flaw == "repeats":
+            state = {**state, "batch": max(0, state["batch"] - 1)}
+        elif self.flaw == "ends":
+            state = {**state, "batch": 99, "epoch": 99}
+        self.state = dict(state)
+
+
+def test_assert_resumes__detects_errors() -> None:
+    assert_resumes(Counting)
+    for flaw, message in (
+        ("epoch", r"restored after 5 batches: batch 5 differs in batch\['extras'\]\[0\]\[0\], "),
+        ("repeats", r"restored after 1 batches: batch 1 differs in .*batch\['input_ids'\]$"),
+        ("ends", r"restored after 0 batches: batch 0 differs"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            assert_resumes(lambda flaw=flaw: Counting(flaw))
+    with pytest.raises(AssertionError, match="expected batches, got none"):
+        assert_resumes(Counting, epochs=0)
+
+
+def test_assert_resumes__detects_a_loader_that_ends() -> None:
+    class Ending(Counting):
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            return iter(()) if self.flaw == "restored" else super().__iter__()
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.flaw = "restored"
+
+    with pytest.raises(AssertionError, match="restored after 0 batches: expected 8 more, got 0"):
+        assert_resumes(Ending)

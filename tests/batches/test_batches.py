@@ -17,6 +17,7 @@ from mslm_data.batches.masked import gather_rows
 from mslm_data.batches.order import WINDOW
 from mslm_data.mask.table import strategy
 from mslm_data.shard.split import Split
+from mslm_data.testing import assert_resumes
 from tests import made
 from tests.reference import batch as reference
 
@@ -243,6 +244,17 @@ def test_state_dict__goes_on_with_exactly_the_rest(
 
     assert before + rest == all_lists(Batches(train, JOINT, epoch=4, **options))
     assert again.epoch == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_size": 3}, {"batch_size": 3, "bucketed": True}, {"row_tokens": 60, "batch_size": 2}],
+    ids=str,
+)
+def test_state_dict__resumes_at_every_batch(train: Split, options: dict[str, Any]) -> None:
+    few = train.subset(documents=8, seed=0)
+
+    assert_resumes(lambda: Batches(few, JOINT, seed=1, **options))
 
 
 def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(train: Split) -> None:

@@ -20,6 +20,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
+from mslm_data.testing import assert_resumes  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
 from tests import made  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
@@ -561,6 +562,12 @@ def test_state_dict__counts_returned_batches(
     assert before + rest == whole
     again.set_epoch(3)
     assert len(list(again)) == len(whole)
+
+
+def test_state_dict__resumes_at_every_batch(train: Any) -> None:
+    few = MaskedDataset(train.subset(documents=4, seed=0), JOINT, seed=1)
+
+    assert_resumes(lambda: few.loader(batch_size=4, bucketed=True))
 
 
 def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:

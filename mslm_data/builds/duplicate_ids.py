@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.builds.folder import piece_path, require_receipt
-from mslm_data.builds.reading import shared_id
+from mslm_data.builds.plan import changed_error
+from mslm_data.builds.reading import read_records, shared_id
 from mslm_data.builds.tasks import Compare, WorkUnit
+from mslm_data.data.documents import Documents
 from mslm_data.io.files import canonical_json, read_sealed, write_sealed
+from mslm_data.pipeline import Pipeline
 from mslm_data.shard.pieces import document_hashes, document_ids, hash_ids
 
 COMPARED_AT_ONCE = 1_000_000
@@ -92,7 +95,10 @@ def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
 
 
 def save_duplicate_ids(
-    out: Path, units: Sequence[WorkUnit], answers: Iterable[Sequence[tuple[str, Sequence[str]]]]
+    out: Path,
+    units: Sequence[WorkUnit],
+    answers: Iterable[Sequence[tuple[str, Sequence[str]]]],
+    pipeline: Pipeline,
 ) -> list[WorkUnit]:
     """Find which candidate ids are duplicates, and save them.
 
@@ -100,6 +106,7 @@ def save_duplicate_ids(
         out: The unfinished folder.
         units: Its work units, in order.
         answers: The answers to all tasks of `plan_comparisons`, in any order.
+        pipeline: The pipeline.
 
     Returns:
         The units with their duplicate ids.
@@ -117,7 +124,12 @@ def save_duplicate_ids(
             for doc_id in ids:
                 before = first_unit.setdefault(doc_id, unit)
                 if before is not unit:
-                    _check_same_file(before, unit, doc_id)
+                    if not {*before.paths} & {*unit.paths}:  # see `plan._pack`
+                        raise shared_id(
+                            doc_id,
+                            _find_file(before, doc_id, pipeline),
+                            _find_file(unit, doc_id, pipeline),
+                        )
                     duplicates.setdefault(unit.name, []).append(doc_id)
 
     write_sealed(_file(out), canonical_json(duplicates))
@@ -145,9 +157,11 @@ def _share(hashes: npt.NDArray[np.uint64], task: Compare) -> npt.NDArray[np.uint
     return hashes[start : np.searchsorted(hashes, np.uint64((task.number + 1) * width))]
 
 
-def _check_same_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
-    """Check that a shared id belongs to two parts of one file."""
-    paths = {part.path for part in unit.parts}
-    paths_before = {part.path for part in before.parts}
-    if not paths & paths_before:
-        raise shared_id(doc_id, before.parts[0].path, unit.parts[0].path)
+def _find_file(unit: WorkUnit, doc_id: str, pipeline: Pipeline) -> str:
+    """Return the path of the file of a document, by reading its unit again."""
+    if len(unit.paths) == 1:
+        return unit.paths[0]
+    for part, record in read_records(unit, pipeline):
+        if isinstance(record, Documents) and doc_id in record.ids:
+            return part.path
+    raise changed_error(unit.paths[0])

@@ -272,11 +272,11 @@ def _to_record(shard: PlannedShard) -> list[Any]:
 
 
 class _Piece(NamedTuple):
-    """A part of a file for one shard, with its size and its parts for work units."""
+    """A part of a file, with its size and the smaller parts into which it is cut."""
 
     part: Part
     bytes: int
-    parts: list[Part]
+    parts: Sequence[Part] = ()
 
 
 def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
@@ -287,11 +287,12 @@ def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
         # A file with several splits counts for each by its share of the bytes.
         share = inputs.source.estimate_share(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
-            units, sizes = _units(split, number, shard, scan.unit_bytes)
-            parts = tuple(piece.part for piece in shard)
-            yield PlannedShard(
-                split, number, parts, units, tuple(int(size * share) for size in sizes)
+            groups = [*_pack(map(_cut_piece, shard), scan.unit_bytes)]
+            units = tuple(
+                WorkUnit(split, number, place, _parts(group)) for place, group in enumerate(groups)
             )
+            sizes = tuple(int(sum(piece.bytes for piece in group) * share) for group in groups)
+            yield PlannedShard(split, number, _parts(shard), units, sizes)
 
 
 def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
@@ -300,16 +301,26 @@ def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
     return [_Piece(part, size // len(cuts), parts) for part, parts in cuts.items()]
 
 
-def _pack(files: Iterable[list[_Piece]], shard_bytes: int) -> Iterator[list[_Piece]]:
-    """Yield the parts of each shard, files in order.
+def _cut_piece(piece: _Piece) -> list[_Piece]:
+    """Return the parts of a piece for work units."""
+    return [_Piece(part, piece.bytes // len(piece.parts)) for part in piece.parts]
 
-    A large file makes several shards. Consecutive small files share a shard.
+
+def _parts(pieces: Iterable[_Piece]) -> tuple[Part, ...]:
+    return tuple(piece.part for piece in pieces)
+
+
+def _pack(cut: Iterable[list[_Piece]], max_bytes: int) -> Iterator[list[_Piece]]:
+    """Yield the pieces of each shard, or of each work unit of a shard, in order.
+
+    Each piece of something large is alone. Small ones share a shard or unit with their neighbours.
+    So the files of a unit are either complete, or it has a single one; see `duplicate_ids`.
     """
     group: list[_Piece] = []
     filled = 0
-    for pieces in files:
+    for pieces in cut:
         size = sum(piece.bytes for piece in pieces)
-        if group and (len(pieces) > 1 or filled + size > shard_bytes):
+        if group and (len(pieces) > 1 or filled + size > max_bytes):
             yield group
             group = []
             filled = 0
@@ -320,28 +331,6 @@ def _pack(files: Iterable[list[_Piece]], shard_bytes: int) -> Iterator[list[_Pie
             filled += size
     if group:
         yield group
-
-
-def _units(
-    split: str, shard: int, pieces: Sequence[_Piece], unit_bytes: int
-) -> tuple[tuple[WorkUnit, ...], tuple[int, ...]]:
-    """Return the work units of a shard, and the bytes of each.
-
-    Consecutive small parts share a unit.
-    """
-    groups: list[list[Part]] = []
-    sizes: list[int] = []
-    for piece in pieces:
-        size = piece.bytes // len(piece.parts)
-        for part in piece.parts:
-            if groups and sizes[-1] + size <= unit_bytes:
-                groups[-1].append(part)
-                sizes[-1] += size
-            else:
-                groups.append([part])
-                sizes.append(size)
-    units = [WorkUnit(split, shard, number, tuple(parts)) for number, parts in enumerate(groups)]
-    return tuple(units), tuple(sizes)
 
 
 # Labels -------------------------------------------------------------------------------------------

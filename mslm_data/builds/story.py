@@ -117,7 +117,7 @@ def tell(
     # earlier unit are built again without that document.
     if compared is None:
         answers = yield plan_comparisons(out, units)
-        units = save_duplicate_ids(out, units, answers.values())
+        units = save_duplicate_ids(out, units, answers.values(), plan.pipeline)
         yield [unit for unit in units if unit.duplicate_ids]
 
     # All inputs are read: check them once more, and whether the data loss is acceptable.

@@ -267,6 +267,31 @@ def test_build__rejects_ids_shared_by_units_of_two_files(
         made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
 
 
+@pytest.mark.parametrize("size", [1, 130, 1000])
+def test_build__rejects_ids_shared_with_a_neighbour_of_a_large_file(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the large file shares no unit with a small file before or after it."""
+    for name, ids in (("a", "x"), ("b", "123456"), ("c", "x")):
+        rows = [{"id": doc_id, "text": "kinase"} for doc_id in ids]
+        inputs = jsonl(tmp_path / "in", f"train-{name}.jsonl", *rows)
+    monkeypatch.setattr(scan, "UNIT_BYTES", size)
+
+    with pytest.raises(BuildError, match=r"c\.jsonl: document id x is also in .*a\.jsonl"):
+        made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
+
+
+def test_build__names_the_files_of_a_shared_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, doc_id in (("a", "1"), ("b", "2"), ("c", "3"), ("d", "2")):
+        inputs = jsonl(tmp_path / "in", f"train-{name}.jsonl", {"id": doc_id, "text": "kinase"})
+    monkeypatch.setattr(scan, "UNIT_BYTES", 2 * (inputs / "train-a.jsonl").stat().st_size)
+
+    with pytest.raises(BuildError, match=r"d\.jsonl: document id 2 is also in .*b\.jsonl"):
+        made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
+
+
 def test_build__sample_of_notes_has_one_piece_per_split() -> None:
     """The unit size was chosen so that small corpora are one unit."""
     size = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv").stat().st_size

@@ -94,16 +94,18 @@ def tell(
     plan = make_plan(inputs, scan, identity)
     keep_plan(out, plan, alone=part is None)
 
-    # Find the units to build. Joining a shard removes its pieces, so its units count as done.
+    # Find the units to build. Joining a shard removes its pieces, so its units count as done; but
+    # comparing ids needs all pieces.
     compared = load_duplicate_ids(out, plan.units)
     units = plan.units if compared is None else compared
     wanted = units if part is None else units[part[0] - 1 :: part[1]]
-    joined = _joined_units(out, plan)
+    joined = set() if compared is None else _joined_units(out, plan)
     missing = [unit for unit in wanted if unit.name not in joined and not is_done(out, unit)]
     counter.start(wanted, missing, plan.sizes)
 
-    # Find copies before building units, because units write only the documents to keep.
-    looks_for_copies = plan.pipeline.duplicates != "keep" and missing
+    # Find copies before building units, because units write only the documents to keep. Comparing
+    # ids may lead to building units again.
+    looks_for_copies = plan.pipeline.duplicates != "keep" and (missing or compared is None)
     if looks_for_copies and not is_matched(out, plan.units):
         yield [Sign(unit) for unit in plan.units if not is_signed(out, unit)]
         yield [Match(tuple((unit.split, unit.name) for unit in plan.units))]

@@ -36,7 +36,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ends = {
         "signed": "duplicates.match",
         "matched": "worker.build_unit",
+        "built": "story.plan_comparisons",
         "done": "story.check_losses",
+        "joined": "story.finish",
     }
     for name, where in ends.items():
         with pytest.MonkeyPatch.context() as patch:
@@ -66,7 +68,11 @@ def damage(path: Path, *, is_text: bool) -> None:
         ("matched", "staging/**/*.jsonl"),
         ("done", "pieces/*.arrow"),
         ("done", "receipts/*.json"),
+        ("built", "copies/train*"),
         ("done", "duplicate_ids.json"),
+        ("joined", "duplicate_ids.json"),
+        ("joined", "receipts/*.json"),
+        ("joined", "shards/*.json"),
     ],
 )
 def test_build__recreates_damaged_files(

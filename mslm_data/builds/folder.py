@@ -291,8 +291,10 @@ def load_finished(
         "versions": manifest.versions,
         "labels": list(manifest.labels),
         "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
+        "subset": manifest.subset,
     }
-    now = {**identity, "sources": fingerprints(inputs, file_fingerprints)}
+    # A build never makes a subset, which otherwise has the record of the whole folder.
+    now = {**identity, "sources": fingerprints(inputs, file_fingerprints), "subset": None}
 
     # Without labels in the pipeline, they follow from the sources, which are compared.
     now["labels"] = now["labels"] or before["labels"]

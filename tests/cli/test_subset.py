@@ -13,16 +13,18 @@ import datasets
 import pytest
 
 import mslm_data as md
+from mslm_data.errors import BuildError
 from tests import made
 from tests.cli.running import run
+
+PIPELINE = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8, "keep_text": True})
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many documents in several shards, with all optional text columns."""
     out = tmp_path_factory.mktemp("built") / "many"
-    encode = {"max_tokens": 8, "keep_text": True}
-    made.built(out, pipeline=made.pipeline_of(unit_bytes=300, encode=encode))
+    made.built(out, pipeline=PIPELINE)
     return out
 
 
@@ -65,6 +67,14 @@ def test_subset__is_a_built_folder(folder: Path, tmp_path: Path) -> None:
     assert "A subset: " in (out / "README.md").read_text()
     modes = {stat.S_IMODE(path.stat().st_mode) for path in out.rglob("*") if path.is_file()}
     assert modes == {0o600}
+
+
+def test_build__does_not_take_a_subset_for_the_whole_corpus(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "few"
+    run("subset", folder, "--documents", 4, "--out", out)
+
+    with pytest.raises(BuildError, match=r"few: holds .*; different: subset; choose another --out"):
+        made.built(out, pipeline=PIPELINE)
 
 
 def test_subset__equal_commands_write_equal_bytes(folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,12 @@ def draw_subset(
     if share is not None and not 0 < share <= 1:
         raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
 
+    if shots is not None and not split.record.mentions:
+        raise ValueError(
+            f"shots: expected mentions in split '{split.name}', got none; choose documents or a "
+            "share"
+        )
+
     ids, document_of_row = _documents(split)
     if documents is not None and (not _is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
@@ -209,7 +216,9 @@ def draw_subset(
     if shots is not None:
         chosen = _take_shots(ranks, mentions, shots)
     else:
-        size = documents if documents is not None else math.ceil((share or 0.0) * len(ids))
+        # Through its decimals: 0.07 of 100 documents are 7, and floats give a little more.
+        exact = Fraction(f"{share or 0:.12g}")
+        size = documents if documents is not None else math.ceil(exact * len(ids))
         chosen = _take_first(ranks, mentions, size)
     is_chosen = np.zeros(len(ids), np.bool_)
     is_chosen[chosen] = True

@@ -139,6 +139,21 @@ def test_subset__gives_rows_like_a_split(train: md.Split) -> None:
         subset.examples(0, len(subset) + 1)
 
 
+@pytest.mark.parametrize(("share", "documents"), [(0.07, 7), (0.29, 29), (0.071, 8), (1, 100)])
+def test_subset__rounds_the_exact_share_up(share: float, documents: int, tmp_path: Path) -> None:
+    rows = [{"id": str(number), "text": "kinase"} for number in range(100)]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl"}, annotate={"use": "none"}, segment="clinical"
+    )
+    made.built(tmp_path / "out", tmp_path / "train.jsonl", pipeline)
+    train = md.load(tmp_path / "out")["train"]
+
+    assert train.subset(share=share).documents == documents
+    with pytest.raises(ValueError, match="shots: expected mentions in split 'train', got none"):
+        train.subset(shots=1)
+
+
 @pytest.mark.parametrize("wrong", [0, -1, 10_000, 2.0, True])
 def test_subset__rejects_an_invalid_number_of_documents(
     train: md.Split, doc_ids: list[str], wrong: Any

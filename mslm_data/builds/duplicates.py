@@ -293,6 +293,8 @@ def is_signed(out: Path, unit: WorkUnit) -> bool:
 class Copies:
     """The copies among the documents of a work unit, in reading order.
 
+    `source.duplicates` is "count" or "drop".
+
     Attributes:
         counts: `exact` and `near` -> number of counted copies, which are kept.
     """
@@ -307,10 +309,8 @@ class Copies:
         """
         self.counts = Counter[str]()
         self._drops = pipeline.duplicates == "drop"
-        self._kinds: npt.NDArray[np.uint8] | None = None
+        self._kinds = np.frombuffer(_read(_copies(out, name)), np.uint8)
         self._num_read = 0
-        if pipeline.duplicates != "keep":
-            self._kinds = np.frombuffer(_read(_copies(out, name)), np.uint8)
 
     def choose(self, documents: Documents) -> tuple[Documents, list[SetAside]]:
         """Return the documents to keep, and the copies to set aside.
@@ -318,9 +318,6 @@ class Copies:
         Args:
             documents: The next documents of the unit.
         """
-        if self._kinds is None:
-            return documents, []
-
         kinds = self._kinds[self._num_read : self._num_read + len(documents)]
         self._num_read += len(documents)
         if not self._drops:

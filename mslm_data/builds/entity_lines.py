@@ -25,7 +25,6 @@ import msgspec
 
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.data_loss import check_set_aside
-from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.finish import load_receipts
 from mslm_data.builds.folder import (
     Receipt,
@@ -95,7 +94,7 @@ def write_lines(
     write: Callable[[str], object],
     *,
     show_text: bool,
-    folder: Path = Path(),
+    crash_log: CrashLog | None = None,
 ) -> Receipt:
     """Write a line per document of a work unit, batch by batch.
 
@@ -105,25 +104,23 @@ def write_lines(
         pipeline: The pipeline, with the annotator.
         write: Called with the lines of each batch.
         show_text: Whether to write the text of each entity.
-        folder: The unfinished folder, for crash logs. Default: the working directory.
+        crash_log: The unit's crashes. Default: None, without an unfinished folder.
 
     Returns:
         The receipt of the unit.
     """
     digest_of_lines = hashlib.sha256()
     documents = entities = size = 0
-    with CrashLog(folder, unit.name) as crash_log:
-        copies = Copies(pipeline, folder, unit.name)
-        reading = Reading(pipeline, duplicate_ids=None, copies=copies, crash_log=crash_log)
-        for batch in reading.batches(records):
-            lines = "".join(_line(document, show_text=show_text) for document in batch)
-            write(lines)
+    reading = Reading(pipeline, duplicate_ids=None, crash_log=crash_log)
+    for batch in reading.batches(records):
+        lines = "".join(_line(document, show_text=show_text) for document in batch)
+        write(lines)
 
-            data = lines.encode()
-            digest_of_lines.update(data)
-            size += len(data)
-            documents += len(batch)
-            entities += len(batch.mentions)
+        data = lines.encode()
+        digest_of_lines.update(data)
+        size += len(data)
+        documents += len(batch)
+        entities += len(batch.mentions)
 
     piece = ShardRecord(
         file=f"{unit.name}.jsonl",
@@ -173,14 +170,15 @@ class LineWorker(UnitWorker):
 
         folder = Path(self.folder)
         path = piece_path(folder, task.name, suffix=".jsonl")
-        with writing_whole(path, durable=False) as file:
+        log = CrashLog(folder, task.name)
+        with log, writing_whole(path, durable=False) as file:
             receipt = write_lines(
                 task,
                 self._records(task),
                 self.pipeline,
                 lambda lines: file.write(lines.encode()),
                 show_text=self.show_text,
-                folder=folder,
+                crash_log=log,
             )
         write_receipt(folder, task, receipt)
         return None

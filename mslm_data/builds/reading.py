@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
@@ -81,6 +81,7 @@ class Reading:
         labels: Labels of mentions before overlaps were resolved, as keys.
         unwanted: Labels of mentions left out because of their label, as keys.
         set_aside: Unusable documents.
+        duplicates: `exact` and `near` -> number of counted copies, which are kept.
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class Reading:
         pipeline: Pipeline,
         *,
         duplicate_ids: frozenset[str] | None,
-        copies: Copies,
-        crash_log: CrashLog,
+        copies: Copies | None = None,
+        crash_log: CrashLog | None = None,
     ) -> None:
         """Load the annotator.
 
@@ -97,14 +98,15 @@ class Reading:
             pipeline: Options of the source and the annotator.
             duplicate_ids: Ids of earlier units, whose documents are set aside. None allows
                 documents to share an id.
-            copies: The copies among the unit's documents.
-            crash_log: The unit's crashes.
+            copies: The copies among the unit's documents. Default: None, copies are kept.
+            crash_log: The unit's crashes. Default: None, without an unfinished folder.
         """
         self._pipeline = pipeline
         self._are_unique = duplicate_ids is not None
         self._duplicate_ids = duplicate_ids or frozenset[str]()
-        self._crash_log = crash_log
-        self.copies = copies
+        self._copies = copies
+        # None unless documents are annotated one by one and logged.
+        self._crash_log = crash_log if crash_log is not None and crash_log.careful else None
         self._annotator = load_annotator(pipeline.annotate)
 
         self.read = 0
@@ -116,6 +118,7 @@ class Reading:
         self.labels = dict[str, None]()
         self.unwanted = dict[str, None]()
         self.set_aside: list[SetAside] = []
+        self.duplicates: Mapping[str, int] = {} if copies is None else copies.counts
 
     def batches(self, records: Iterable[Record]) -> Iterator[Documents]:
         """Yield the unit's documents in batches, with flat mentions of the wanted labels.
@@ -199,12 +202,14 @@ class Reading:
                 self.read += 1
                 self.set_aside.append(record)
             else:
-                pieces = split_documents(record) if self._crash_log.careful else [record]
+                pieces = [record] if self._crash_log is None else split_documents(record)
                 for piece in pieces:
                     number = self.read
                     self.read += len(piece)
-                    documents, copies = self.copies.choose(piece)
-                    self.set_aside += copies
+                    documents = piece
+                    if self._copies is not None:
+                        documents, copies = self._copies.choose(piece)
+                        self.set_aside += copies
                     if self._are_unique:
                         documents = self._first_of_each_id(documents, part, path_by_id)
                     yield number, documents
@@ -247,12 +252,12 @@ class Reading:
             documents: The documents.
         """
         # Log before annotating: if the process dies, the log names this document.
-        if self._crash_log.careful:
+        if self._crash_log is not None:
             self._crash_log.at(number)
-        if number in self._crash_log.fatal:
-            died = no_text_for_models("a process that died each time")
-            self._refuse(documents, died)
-            return
+            if number in self._crash_log.fatal:
+                died = no_text_for_models("a process that died each time")
+                self._refuse(documents, died)
+                return
 
         annotate = self._pipeline.annotate
         annotations = self.attempts(

@@ -45,7 +45,7 @@ def build_unit(
     """
     account = Account()
     with CrashLog(out, unit.name) as crash_log:
-        copies = Copies(pipeline, out, unit.name)
+        copies = Copies(pipeline, out, unit.name) if pipeline.duplicates != "keep" else None
         reading = Reading(
             pipeline, duplicate_ids=unit.duplicate_ids, copies=copies, crash_log=crash_log
         )
@@ -157,7 +157,7 @@ def make_receipt(
         labels=tuple(reading.labels),
         unwanted=tuple(sorted(reading.unwanted)),
         doc_labels=tuple(doc_labels),
-        duplicates=dict(sorted(reading.copies.counts.items())),
+        duplicates=dict(sorted(reading.duplicates.items())),
         piece=piece,
     )
 

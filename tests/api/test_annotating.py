@@ -20,6 +20,7 @@ from mslm_data.builds import entity_lines as lines
 from mslm_data.builds.entity_lines import LineCounts
 from mslm_data.builds.work_unit import make_receipt
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
+from mslm_data.io.files import write_sealed
 from mslm_data.pipeline import AnnotateOptions
 from tests import made
 from tests.faults.disk import watched
@@ -122,6 +123,20 @@ def test_annotate__resumes_with_the_same_bytes_after_any_kill(
         for name in names_in(whole.parent):
             assert (out.parent / name).read_bytes() == (whole.parent / name).read_bytes()
         assert names_in(out.parent) == names_in(whole.parent)
+
+
+def test_annotate__ignores_the_crashes_of_a_build_in_the_working_folder(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashes = tmp_path / "build" / ".build" / "crashes"
+    crashes.mkdir(parents=True)
+    write_sealed(crashes / "train-00000-00000.json", b'{"0": 2}')
+    monkeypatch.chdir(tmp_path / "build")
+
+    counts = annotated(None, table, source="jsonl", write=lambda _: None)
+
+    assert (counts.documents, counts.set_aside) == (len(TEXTS), {})
+    assert names_in(crashes) == ["train-00000-00000.json"]
 
 
 def test_annotate__runs_each_unit_once(

@@ -11,7 +11,6 @@ from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
 from mslm_data.builds.crash_log import CrashLog
-from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.reading import Reading, read_ahead, read_records
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
@@ -27,16 +26,12 @@ from tests.faults.corpora import CORPORA
 from tests.support.waiting import PATIENCE_S
 
 UNIT = WorkUnit("train", 0, 0, ())
-NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> Reading:
+def reading() -> Reading:
     """The reader of a unit, with the annotator that keeps the mentions of the source."""
-    crash_log = CrashLog(tmp_path, UNIT.name)
-    return Reading(
-        made.pipeline_of(), copies=NO_COPIES, duplicate_ids=frozenset(), crash_log=crash_log
-    )
+    return Reading(made.pipeline_of(), duplicate_ids=frozenset())
 
 
 def of_texts(*texts: str) -> Documents:
@@ -107,12 +102,7 @@ def test_batches__sets_aside_one_failing_document(
 
     monkeypatch.setattr(Gold, "annotate", failing)
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
-    reading = Reading(
-        made.pipeline_of(),
-        copies=NO_COPIES,
-        duplicate_ids=frozenset(),
-        crash_log=CrashLog(tmp_path, unit.name),
-    )
+    reading = Reading(made.pipeline_of(), duplicate_ids=frozenset())
 
     batches = list(reading.batches(read_records(unit, made.pipeline_of())))
 
@@ -132,12 +122,7 @@ def test_batches__exclude_repeated_ids(tmp_path: Path) -> None:
     ids = ["1", "2", "1", "3", "4"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
-    reading = Reading(
-        made.pipeline_of(),
-        copies=NO_COPIES,
-        duplicate_ids=frozenset("3"),
-        crash_log=CrashLog(tmp_path, unit.name),
-    )
+    reading = Reading(made.pipeline_of(), duplicate_ids=frozenset("3"))
 
     (documents,) = reading.batches(read_records(unit, made.pipeline_of()))
 
@@ -147,19 +132,14 @@ def test_batches__exclude_repeated_ids(tmp_path: Path) -> None:
     assert reading.read == 5
 
 
-def test_batches__do_not_scan_all_ids_for_each_file(tmp_path: Path) -> None:
+def test_batches__do_not_scan_all_ids_for_each_file() -> None:
     """Scanning took time quadratic in the number of files: 400 s for 120,000."""
 
     class Known(dict[str, str]):
         def __iter__(self) -> Iterator[str]:
             raise AssertionError("all ids are gone through")
 
-    reading = Reading(
-        made.pipeline_of(),
-        copies=NO_COPIES,
-        duplicate_ids=frozenset(),
-        crash_log=CrashLog(tmp_path, "unit"),
-    )
+    reading = Reading(made.pipeline_of(), duplicate_ids=frozenset())
     documents = Documents.from_documents([Document(id="3", text="kinase")])
     known = Known({"1": "a", "2": "b"})
 
@@ -180,12 +160,7 @@ def test_batches__number_documents_before_repeated_ids_are_removed(tmp_path: Pat
     found = []
     for duplicate_ids in (frozenset[str](), frozenset({"repeated"})):
         with CrashLog(tmp_path, unit.name) as crash_log:
-            reading = Reading(
-                made.pipeline_of(),
-                copies=NO_COPIES,
-                duplicate_ids=duplicate_ids,
-                crash_log=crash_log,
-            )
+            reading = Reading(made.pipeline_of(), duplicate_ids=duplicate_ids, crash_log=crash_log)
             batches = [*reading.batches(read_records(unit, made.pipeline_of()))]
         kept = [doc_id for documents in batches for doc_id in documents.ids]
         found.append((kept, [aside.id for aside in reading.set_aside]))

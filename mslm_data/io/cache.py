@@ -163,11 +163,19 @@ def is_intact(folder: Path, record: Path) -> bool:
     )
 
 
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return inode, times and size of a file. Every write changes a time."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
 def holds(path: Path, sha256: str) -> bool:
-    """Return whether a file exists and has this digest."""
-    # Hash a file once per process, unless its inode, times or size change.
+    """Return whether a file exists and has this digest.
+
+    A file is hashed once per process, unless its inode, times or size change.
+    """
     try:
-        state = _state(path)
+        state = file_state(path)
         known = _HASHED.get(path)
         if known is None or known[0] != state:
             known = state, hash_file(path)
@@ -181,7 +189,7 @@ def holds(path: Path, sha256: str) -> bool:
 def remember(path: Path, sha256: str) -> None:
     """Store the digest of a file that was hashed while it was written, for `holds`."""
     with suppress(OSError):  # already removed: opening it will fail
-        _HASHED[path] = _state(path), sha256
+        _HASHED[path] = file_state(path), sha256
 
 
 class Use:
@@ -255,7 +263,7 @@ def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
 
 def _last_use(place: Path) -> float:
     """Return the time at which a file was made or last released."""
-    # `Use.release` touches the lock file, since touching the file would change its `_state`.
+    # `Use.release` touches the lock file, since touching the file would change its `file_state`.
     times = [0.0]
     for path in (place, _lock(place)):
         with suppress(OSError):
@@ -299,11 +307,6 @@ def _files(folder: Path) -> dict[str, Path]:
     return {
         path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
     }
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 @contextmanager

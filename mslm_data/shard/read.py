@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,31 +19,14 @@ from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io import arrow as plain_arrow
-from mslm_data.io.files import hash_file
+from mslm_data.io.cache import file_state, holds
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.write import ShardRecord
-
-
-class _State(NamedTuple):
-    """Inode, size and times of a file. Every write changes a time."""
-
-    inode: int
-    size: int
-    modified_ns: int
-    changed_ns: int
-
-    @classmethod
-    def from_file(cls, path: Path) -> _State:
-        status = path.stat()
-        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
 
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
 _LIKE = {"tokens": "input_ids", "spans": "span_starts", "sentences": "sentence_starts"}
 """Kind of columns -> the column whose offsets all columns of this kind have."""
-_KNOWN: set[tuple[Path, _State, str]] = set()
-"""Path, state and digest of mapped files whose digest this process has checked."""
 
 
 class Shard:
@@ -72,7 +55,7 @@ class Shard:
         self._ids = ids
         self._labels = labels
         self._in_memory = in_memory
-        self._opened: _State | None = None
+        self._opened: tuple[int, ...] | None = None
         self._batch: pa.RecordBatch | None = None
         self._lists: dict[str, tuple[Array, Array]] = {}
 
@@ -230,7 +213,7 @@ class Shard:
         self._check_file()
         try:
             # Taken before the first byte is read, so that `check` sees any later change.
-            self._opened = _State.from_file(self.path)
+            self._opened = file_state(self.path)
             data = self._read() if self._in_memory else None
             if self._labels is not None:
                 self._check_digest(data)
@@ -276,7 +259,7 @@ class Shard:
 
     def _is_as_opened(self) -> bool:
         try:
-            return _State.from_file(self.path) == self._opened
+            return file_state(self.path) == self._opened
         except OSError:
             return False
 
@@ -291,17 +274,14 @@ class Shard:
             data: Content of the file. None for a mapped file, which is hashed once per process
                 unless it changes.
         """
-        known = (self.path.resolve(), _State.from_file(self.path), self.record.sha256)
-        if data is None and known in _KNOWN:
-            return
-
-        digest = hash_file(self.path) if data is None else hashlib.sha256(data).hexdigest()
-        if digest != self.record.sha256:
+        if data is None:
+            is_good = holds(self.path, self.record.sha256)
+        else:
+            is_good = hashlib.sha256(data).hexdigest() == self.record.sha256
+        if not is_good:
             raise ShardError(
                 f"{self.path}: the checksum differs from the manifest's; the file is damaged"
             )
-        if data is None:
-            _KNOWN.add(known)
 
     def _checked_lists(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
         """Return offsets and values of all columns of lists, after checking them."""

@@ -149,7 +149,7 @@ class RemoteFolder:
                 is full.
             ShardError: The remote folder has been rebuilt.
         """
-        place = cache.folder("shards") / f"{sha256}{PurePosixPath(name).suffix}"
+        place = cache.folder("shards").absolute() / f"{sha256}{PurePosixPath(name).suffix}"
 
         downloaded = []
 
@@ -373,7 +373,7 @@ class RemoteShard(Shard):
         while True:
             # Protect the file while it is opened, even without a limit: another process may read
             # the same folder with a limit, and remove files.
-            self.path = self._held().resolve()
+            self.path = self._held()
             try:
                 batch = super()._open()
             except ShardError:
@@ -384,9 +384,6 @@ class RemoteShard(Shard):
             if self._in_memory or self._folder.cache_bytes is None:
                 self._folder.release(self)
             return batch
-
-    def _check_digest(self, data: pa.Buffer | None) -> None:
-        """Do nothing; `RemoteFolder.file` checks the digest."""
 
 
 def bring(shards: Iterable[Shard]) -> None:

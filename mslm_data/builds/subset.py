@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,6 @@ from mslm_data.io.files import (
     canonical_json,
     make_folder,
     making_folder,
-    sync_folder,
     writing_whole,
 )
 from mslm_data.shard.built_folder import BuiltFolder
@@ -58,16 +56,15 @@ def write_subset(
     """
     if isinstance(folder.place, RemoteFolder):
         raise BuildError(f"{folder.place}: expected a folder of this machine; copy it here first")
-    place = out.resolve()
-    if place.exists():
+    if out.exists():
         raise BuildError(
             f"{out}: expected a new folder, found one; remove it, or choose another --out"
         )
 
     chosen = subset.split.name
     total = sum(len(split) for name, split in folder.items() if name != chosen) + len(subset)
-    make_folder(place.parent)
-    with making_folder(place) as temporary:
+    taken = BuildError(f"{out}: another process made this folder meanwhile")
+    with making_folder(out, taken=taken) as temporary:
         # Write the rows of the chosen split, and copy the shards of the others.
         records: dict[str, SplitRecord] = {}
         done = 0
@@ -92,13 +89,6 @@ def write_subset(
         manifest = _manifest(folder, subset, drawn, records)
         set_aside = _set_aside(folder.place, chosen)
         write_files(temporary, manifest, load_tokenizer(str(folder.tokenizer)), set_aside)
-        try:
-            temporary.rename(place)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise BuildError(f"{out}: another process made this folder meanwhile") from None
-            raise
-    sync_folder(place.parent)
     return manifest
 
 

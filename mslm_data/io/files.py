@@ -102,19 +102,36 @@ def read_sealed(path: Path) -> bytes | None:
 
 
 @contextmanager
-def making_folder(path: Path) -> Iterator[Path]:
-    """Create a private temporary folder beside a path, and remove it at the end.
+def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
+    """Write a folder atomically: it appears at the end of the block, unless the block raises.
 
-    Temporary files left by killed processes in the same place are removed.
+    Temporary folders left by killed processes in the same place are removed.
+
+    Args:
+        path: Folder to write, with mode 0700. An empty folder is replaced. Of a link, the target is
+            written.
+        taken: Raised if another process has written a file or a folder with files there.
+
+    Yields:
+        A temporary folder for the files, which must be synced to disk; see `writing_whole`.
     """
+    path = path.resolve()
+    make_folder(path.parent)
     clear_abandoned(path.parent)
     with _full_disk_named(path):
         handle, folder = _temporary_folder(path)
         try:
             yield folder
+            try:
+                folder.rename(path)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise taken from None
+                raise
         finally:
             os.close(handle)
             shutil.rmtree(folder, ignore_errors=True)
+    sync_folder(path.parent)
 
 
 @contextmanager

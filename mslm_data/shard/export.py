@@ -10,7 +10,6 @@ killed processes.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from mslm_data.io.files import (
     hash_file,
     make_folder,
     making_folder,
-    sync_folder,
     writing_whole,
 )
 from mslm_data.registry import did_you_mean
@@ -142,11 +140,8 @@ def export(
     if existing is not None:
         return existing
 
-    # Write all files to a temporary folder beside `out`.
-    place = out.resolve()
-    make_folder(place.parent)
     total = sum(map(len, splits.values()))
-    with making_folder(place) as temporary:
+    with making_folder(out, taken=_occupied(out)) as temporary:
         done = 0
         files: dict[str, tuple[ExportedFile, ...]] = {}
         for name, split in splits.items():
@@ -162,15 +157,6 @@ def export(
         _write(temporary / "tokenizer.json", tokenizer.read_bytes())
         _write(temporary / "README.md", _page(exported).encode())
         _write(temporary / NAME, canonical_json(asdict(exported)))
-
-        # The rename replaces an empty folder, and fails if another process has written files there.
-        try:
-            temporary.rename(place)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise _occupied(out) from None
-            raise
-    sync_folder(place.parent)
     return exported
 
 

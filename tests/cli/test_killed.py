@@ -92,7 +92,7 @@ def test_writing_whole__command_keeps_files_of_a_running_process(tmp_path: Path)
 def test_making_folder__removes_files_of_a_killed_run(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from mslm_data.io import files\n"
-        "with files.making_folder(Path(sys.argv[1])) as folder:\n"
+        "with files.making_folder(Path(sys.argv[1]), taken=OSError()) as folder:\n"
         "    (folder / 'names').write_text('x')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -100,6 +100,6 @@ def test_making_folder__removes_files_of_a_killed_run(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", program, str(tmp_path / "pack")], check=False)
         assert len(temporaries(tmp_path)) == 1, "that of the process before is gone"
 
-    with files.making_folder(tmp_path / "pack") as folder:
+    with files.making_folder(tmp_path / "pack", taken=OSError()) as folder:
         assert temporaries(tmp_path) == [folder]
     assert temporaries(tmp_path) == []

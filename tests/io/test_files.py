@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
@@ -196,12 +197,12 @@ def test_write_whole__tolerates_a_process_that_removes_its_temporary(
 def test_making_folder__tolerates_a_process_that_removes_its_folder(
     clearing: list[Clearing], tmp_path: Path
 ) -> None:
-    with making_folder(tmp_path / "folder") as made:
+    with making_folder(tmp_path / "folder", taken=ValueError()) as made:
         clearing[0].goes_on()
         (made / "file").write_bytes(b"new")
-        made.rename(tmp_path / "folder")
 
     assert names(tmp_path) == ["folder"]
+    assert names(tmp_path / "folder") == ["file"]
 
 
 def test_write_whole__does_not_wait_for_a_pipe_named_like_a_temporary(tmp_path: Path) -> None:
@@ -228,10 +229,46 @@ def test_making_folder__tolerates_a_process_that_has_removed_its_folder(
 
     monkeypatch.setattr(tempfile, "mkdtemp", made_folder)
 
-    with making_folder(tmp_path / "folder") as made:
+    with making_folder(tmp_path / "folder", taken=ValueError()) as made:
         assert made.is_dir()
 
     assert made not in cleared
+    assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("other", ["a file", "a folder with files", "an empty folder", "nothing"])
+def test_making_folder__replaces_only_an_empty_folder(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+
+    def make() -> None:
+        with making_folder(path, taken=ValueError("taken")) as made:
+            (made / "file").write_bytes(b"new")
+            if other == "a file":
+                path.write_bytes(b"theirs")
+            elif other != "nothing":
+                path.mkdir()
+                if other == "a folder with files":
+                    (path / "file").write_bytes(b"theirs")
+
+    if other in ("a file", "a folder with files"):
+        with pytest.raises(ValueError, match="taken"):
+            make()
+        assert [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()] == [b"theirs"]
+    else:
+        make()
+        assert (path / "file").read_bytes() == b"new"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_making_folder__leaves_nothing_after_an_error(tmp_path: Path) -> None:
+    def fail() -> None:
+        with making_folder(tmp_path / "folder", taken=ValueError("taken")) as made:
+            (made / "file").write_bytes(b"new")
+            raise FileExistsError(errno.EEXIST, "of the block")
+
+    with pytest.raises(FileExistsError, match="of the block"):
+        fail()
+
     assert names(tmp_path) == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.medcat.library import import_module
+from mslm_data.errors import AnnotateError
 from mslm_data.io.files import making_folder
 
 
@@ -43,13 +44,10 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
     # A second copy of all names, which MedCAT rebuilds when it is incomplete.
     cdb._subnames.clear()
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with making_folder(out) as temporary:
-        folder = temporary / "pack"
-        folder.mkdir()
+    taken = AnnotateError(f"{out}: another process made this folder meanwhile")
+    with making_folder(out, taken=taken) as folder:
         import_module("medcat.storage.serialisers").serialise("json", cat, str(folder))
         cat.save_model_card(str(folder / "model_card.json"))
-        folder.rename(out)
 
 
 def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:

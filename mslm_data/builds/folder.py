@@ -321,8 +321,7 @@ def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
         elif name == "tokenizer.json":
             good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
         else:
-            # Folders of earlier versions have no tokenizer_config.json.
-            good = path.is_file() or name == "tokenizer_config.json"
+            good = path.is_file()
         if not good:
             damaged.append(name)
     return damaged

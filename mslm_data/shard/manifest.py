@@ -201,7 +201,7 @@ class Manifest:
     @property
     def joined(self) -> bool:
         """Whether rows may have several sentences (`encode.join`)."""
-        return bool(self.pipeline["encode"].get("join", "none") != "none")
+        return bool(self.pipeline["encode"]["join"] != "none")
 
     @property
     def protected(self) -> bool:
@@ -221,7 +221,7 @@ class _Annotate(msgspec.Struct):
 
 class _Encode(msgspec.Struct):
     keep_text: bool
-    join: Literal["none", "document"] = "none"  # absent in older builds
+    join: Literal["none", "document"]
 
 
 class _Pipeline(msgspec.Struct):

@@ -208,7 +208,8 @@ def _tokenizer_config(
 ) -> Iterator[Problem]:
     """Check the names of special tokens in `tokenizer_config.json`."""
     name = "tokenizer_config.json"
-    if not (folder / name).is_file():  # built by an earlier version
+    if not (folder / name).is_file():
+        yield Problem(name, "expected the names of the tokenizer's special tokens, found no file")
         return
     for kind in _USUAL:
         token = _json(folder / name, f"{kind}_token")

@@ -172,6 +172,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
     ("train/data-00001-of-*", flip_a_bit),
     ("test", shutil.rmtree),
     ("tokenizer.json", cut_off),
+    ("tokenizer_config.json", Path.unlink),
     ("test/state.json", Path.unlink),
     ("set_aside.jsonl", Path.unlink),
 ]

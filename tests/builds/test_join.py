@@ -166,15 +166,10 @@ def test_build__rejects_unknown_values(value: object) -> None:
         made.pipeline_of(encode={"join": value})
 
 
-def test_read_manifest__accepts_a_manifest_without_the_join_option(tmp_path: Path) -> None:
+def test_read_manifest__refuses_an_unknown_join_option(tmp_path: Path) -> None:
     made.built(tmp_path / "out", corpus(tmp_path / "in", 3))
     path = tmp_path / "out" / "manifest.json"
     manifest = json.loads(path.read_bytes())
-    del manifest["pipeline"]["encode"]["join"]
-    path.write_text(json.dumps(manifest))
-    assert not read_manifest(tmp_path / "out").joined
-    assert len(md.load(tmp_path / "out")["train"].examples()) > 3
-
     manifest["pipeline"]["encode"]["join"] = "paragraph"
     path.write_text(json.dumps(manifest))
     with pytest.raises(ShardError, match="expected a manifest of mslm-data"):

@@ -322,12 +322,6 @@ def test_verify__detects_wrong_names_of_special_tokens(
     assert problem.what.startswith(f"expected {kind} to be the token of ")
 
 
-def test_verify__accepts_older_folders_without_the_names(folder: Path) -> None:
-    (folder / "tokenizer_config.json").unlink()
-
-    assert problems(folder) == []
-
-
 @pytest.mark.parametrize("setting", ["truncation", "padding"])
 def test_verify__detects_a_tokenizer_that_truncates_or_pads(folder: Path, setting: str) -> None:
     path = folder / "tokenizer.json"
@@ -359,10 +353,14 @@ def test_verify__detects_an_invalid_tokenizer(folder: Path, data: bytes) -> None
     assert problems(folder) == [Problem("tokenizer.json", "expected a tokenizer that can be read")]
 
 
-def test_verify__detects_a_missing_card(folder: Path) -> None:
-    (folder / "README.md").unlink()
+@pytest.mark.parametrize("name", ["README.md", "tokenizer_config.json"])
+def test_verify__detects_a_missing_file(name: str, folder: Path) -> None:
+    (folder / name).unlink()
 
-    assert problems(folder) == [Problem("README.md", "expected a dataset card, found no file")]
+    (problem,) = problems(folder)
+
+    assert problem.place == name
+    assert problem.what.endswith("found no file")
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
     Returns:
         Median, minimum and maximum over rounds of the ratio of the two.
     """
-    from mslm_data.builds import build
+    from mslm_data.builds import build, find
     from mslm_data.encode.tokenizer import load_tokenizer
     from mslm_data.pipeline import read
 
@@ -282,7 +282,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     def seconds() -> float:
         start = time.perf_counter()
-        build(pipeline, [scratch / "blurb"], tokenizer, scratch / "cost", workers=1)
+        build(find(pipeline, [scratch / "blurb"]), tokenizer, scratch / "cost", workers=1)
         spent = time.perf_counter() - start
         shutil.rmtree(scratch / "cost")
         return spent

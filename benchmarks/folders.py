@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.harness import same
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
 from mslm_data.api.loading import Shards, load
-from mslm_data.builds import build
+from mslm_data.builds import build, find
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.pipeline import from_tables
 
@@ -60,8 +60,7 @@ def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[
         tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
         out = scratch / f"{name}.built"
         build(
-            from_tables(tables, name=name),
-            sources,
+            find(from_tables(tables, name=name), sources),
             tokenizers.load_tokenizer(str(inputs.vocab)),
             out,
             workers=1,
@@ -97,8 +96,7 @@ def build_sentences(
     tables = {"source": {"use": "conll"}, "encode": {"max_tokens": max_tokens}}
     out = scratch / f"{name}.built"
     build(
-        from_tables(tables, name=name),
-        [scratch / name],
+        find(from_tables(tables, name=name), [scratch / name]),
         tokenizers.load_tokenizer(str(inputs.vocab)),
         out,
         workers=1,

@@ -184,7 +184,7 @@ def _read_all(
 
 
 def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
-    from mslm_data.builds import build
+    from mslm_data.builds import build, find
     from mslm_data.encode import tokenizer as tokenizers
     from mslm_data.pipeline import from_tables
 
@@ -195,7 +195,7 @@ def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
         inputs.write(source / f"train-{number}.tsv", sentences)
     tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
     tokenizer = tokenizers.load_tokenizer(str(corpus.vocab))
-    build(from_tables(tables, name="remote"), [source], tokenizer, out, workers=2)
+    build(find(from_tables(tables, name="remote"), [source]), tokenizer, out, workers=2)
     return out
 
 

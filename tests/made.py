@@ -14,11 +14,11 @@ import tokenizers
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from mslm_data import builds
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
-from mslm_data.builds import build
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
@@ -259,8 +259,15 @@ def pipeline_of(
     )
 
 
+def build(
+    pipeline: Pipeline, inputs: Sequence[Path], tokenizer: Tokenizer, out: Path, **options: Any
+) -> Manifest | None:
+    """Build a folder from files or folders."""
+    return builds.build(builds.find(pipeline, inputs), tokenizer, out, **options)
+
+
 def built(
-    out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: object
+    out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: Any
 ) -> Manifest:
     """Build a folder, by default from the NCBI-like sample."""
     manifest = build(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mslm_data import pipeline
 from mslm_data.api.loading import load
-from mslm_data.builds import build
 from mslm_data.builds.plan import find_inputs
 from mslm_data.data.document import Document, Part
 from mslm_data.data.documents import Documents
@@ -19,6 +18,7 @@ from mslm_data.encode.encoder import digest_documents
 from mslm_data.io import resources
 from mslm_data.pipeline import Pipeline
 from tests import made
+from tests.made import build
 
 BLURB = {
     "blurb/bc2gm": "BC2GM-IOB",

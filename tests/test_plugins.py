@@ -10,7 +10,6 @@ import pytest
 
 from mslm_data import plugins
 from mslm_data.annotate import ANNOTATORS
-from mslm_data.builds import build
 from mslm_data.engine.ray import versions
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.mask import STRATEGIES
@@ -21,6 +20,7 @@ from mslm_data.shard.manifest import Manifest
 from mslm_data.source import SOURCES
 from tests import made
 from tests.cli.running import run
+from tests.made import build
 from tests.support.plugins import put
 
 CANARY = "Wilhelmina"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import build
 from mslm_data.data.document import Document, Part
 from mslm_data.source import SOURCES
 from tests import made
+from tests.made import build
 
 Mentions = Counter[str]
 

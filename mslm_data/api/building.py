@@ -289,7 +289,7 @@ class Prepared:
 
         if self.pipeline.about.protected or self.pipeline.encode.keep_text:
             warn_readable([self.out, *self.copies])
-        return builds.build_inputs(
+        return builds.build(
             self.found,
             self.tokenizer,
             self.out,

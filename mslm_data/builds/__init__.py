@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -62,14 +62,13 @@ from mslm_data.shard.manifest import Manifest
 if TYPE_CHECKING:
     from mslm_data.builds.entity_lines import LineCounts
 
-__all__ = ["Progress", "annotate_inputs", "build", "build_inputs", "find", "plan_build"]
+__all__ = ["Progress", "annotate_inputs", "build", "find", "plan_build"]
 
 T = TypeVar("T")
 
 
 def build(
-    pipeline: Pipeline,
-    inputs: Sequence[Path],
+    inputs: Inputs,
     tokenizer: Tokenizer,
     out: Path,
     *,
@@ -81,8 +80,7 @@ def build(
     """Build a folder, or resume an interrupted build.
 
     Args:
-        pipeline: Options of the source, annotator, segmenter, encoder and shards.
-        inputs: Local files or folders.
+        inputs: Input files, from `find`, with the pipeline.
         tokenizer: The tokenizer.
         out: The output folder, created if missing.
         workers: Number of processes. Default: 1 for small inputs, otherwise the engine's number of
@@ -100,33 +98,6 @@ def build(
         BuildError: Another build uses the folder, the folder was built from other inputs or
             options, or the build cannot be completed.
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
-    """
-    return build_inputs(
-        find(pipeline, inputs),
-        tokenizer,
-        out,
-        workers=workers,
-        engine=engine,
-        part=part,
-        progress=progress,
-    )
-
-
-def build_inputs(
-    inputs: Inputs,
-    tokenizer: Tokenizer,
-    out: Path,
-    *,
-    workers: int | None,
-    engine: str,
-    part: tuple[int, int] | None,
-    progress: Callable[[Progress], None],
-) -> Manifest | None:
-    """Build a folder from the input files of `find`; otherwise like `build`.
-
-    Raises:
-        BuildError: As in `build`.
-        MslmDataError: As in `build`.
     """
     identity = collect_identity(inputs, tokenizer)
     if not is_built(out):

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
 from mslm_data.annotate.ensemble import EARLIER, OUTVOTED, Ensemble
-from mslm_data.builds import build
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import PipelineError
@@ -26,6 +25,7 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.annotate.fixtures import labels
 from tests.cli.running import run
+from tests.made import build
 from tests.support.properties import fewer
 
 

@@ -25,7 +25,6 @@ from transformers import (
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
-from mslm_data.builds import build
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
 from mslm_data.torch import MslmModel
@@ -33,6 +32,7 @@ from mslm_data.torch.predict import model_ner, tagger
 from mslm_data.torch.predict.model_ner import ModelNer
 from tests import made
 from tests.annotate.model_made import name_tagger
+from tests.made import build
 from tests.torch.families import SIZES, masked_lm
 
 NAMES = ("heart failure", "aspirin")

@@ -15,9 +15,9 @@ import experiments
 from benchmarks import __main__ as suite
 from benchmarks import faults, harness, inputs, report
 from benchmarks.harness import Results, Row
-from mslm_data.builds import build
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.pipeline import from_tables
+from tests.made import build
 
 MODULES = [
     f"{package.__name__}.{module.name}"

@@ -15,13 +15,14 @@ import pytest
 from filelock import FileLock
 
 from mslm_data.api.loading import load
-from mslm_data.builds import Progress, build
+from mslm_data.builds import Progress
 from mslm_data.builds import folder as folders
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io import files
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.verify import verify
 from tests import made
+from tests.made import build
 
 UNIT_BYTES = 1500
 NCBI = made.SAMPLE / "ncbi-disease"

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import build
 from mslm_data.data.context import FLAGS, decode_flags
 from mslm_data.errors import PipelineError
 from mslm_data.pipeline import Pipeline, read
@@ -18,6 +17,7 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl
 from tests.cli.running import run
+from tests.made import build
 
 TEXT = "No kinase or gene. Mother had cancer. He has cancer. r/o gene"
 ENTITIES = [[3, 9, "X"], [13, 17, "X"], [30, 36, "Y"], [45, 51, "Y"], [57, 61, "X"]]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds import build
 from mslm_data.errors import BuildError
 from tests import made
 from tests.builds.test_accounts import jsonl
+from tests.made import build
 
 PIPELINE = made.pipeline_of(
     source={"use": "jsonl", "duplicates": "drop", "duplicate_similarity": 1, "max_loss": 1},

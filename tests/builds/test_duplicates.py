@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslm_data.builds import build, decontaminate, duplicates
+from mslm_data.builds import decontaminate, duplicates
 from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, choose_bands, find_copies, sign
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
@@ -22,6 +22,7 @@ from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
+from tests.made import build
 from tests.reference import duplicates as twin
 from tests.stats.test_overlap import FILLER, folder_of
 

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import build
 from mslm_data.cli import progress
 from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from tests.cli.running import run
 from tests.lexicon.models import sample_vocab, saved
-from tests.made import built, byte_level, pipeline_of, unigram, word_piece
+from tests.made import build, built, byte_level, pipeline_of, unigram, word_piece
 
 
 @pytest.fixture

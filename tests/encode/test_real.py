@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds import build
 from mslm_data.data.document import Document, Part
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.source.formats.conll import Conll
 from tests import made
+from tests.made import build
 
 CASED = "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
 VOCABULARIES = (CASED, "bert-base-uncased__BlueBERT.vocab.txt", "PubMedBERT_BiomedBERT.vocab.txt")

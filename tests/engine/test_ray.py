@@ -150,9 +150,9 @@ def test_build__writes_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path
         pipeline, shard=replace(pipeline.shard, unit_bytes=30_000 if name == "mimic" else 3000)
     )
     inputs = [made.SAMPLE / Path(name).name]
-    builds.build(pipeline, inputs, made.word_piece(), tmp_path / "here", workers=1)
+    made.build(pipeline, inputs, made.word_piece(), tmp_path / "here", workers=1)
 
-    builds.build(pipeline, inputs, made.word_piece(), tmp_path / "ray", workers=2, engine="ray")
+    made.build(pipeline, inputs, made.word_piece(), tmp_path / "ray", workers=2, engine="ray")
 
     assert made.tree(tmp_path / "ray") == made.tree(tmp_path / "here")
     assert len(list((tmp_path / "ray").rglob("*.arrow"))) >= 4

@@ -8,12 +8,12 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mslm_data.builds import build
 from mslm_data.pipeline import Pipeline, from_tables
 from mslm_data.shard.manifest import Manifest
 from tests import made
+from tests.made import build
 
 _NOTES = made.SAMPLE / "mimic" / "NOTEEVENTS.csv"
 _NUM_NOTES = 8
@@ -30,7 +30,7 @@ class Corpus(NamedTuple):
     pipeline: Pipeline
     write: Callable[[Path], Path]
 
-    def build(self, inputs: Path, out: Path, **options: object) -> Manifest | None:
+    def build(self, inputs: Path, out: Path, **options: Any) -> Manifest | None:
         return build(self.pipeline, [inputs], made.word_piece(), out, **{"workers": 1, **options})
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tokenizers import models, processors
 
 from mslm_data.api.loading import Shards, load
-from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.encode.tokenizer import Tokenizer, parse_tokenizer
 from mslm_data.errors import VocabularyError
@@ -29,6 +28,7 @@ from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from tests import made
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.lexicon.test_counting import of_words
+from tests.made import build
 from tests.reference import ngrams as reference
 from tests.support.cases import long
 from tests.support.properties import fewer

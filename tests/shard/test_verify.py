@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
@@ -21,6 +20,7 @@ from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.verify import Problem, find_other_files, verify
 from tests import made
 from tests.cli.running import run
+from tests.made import build
 from tests.shard.damage import (
     claim_bytes,
     edit_manifest,

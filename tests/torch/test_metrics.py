@@ -18,7 +18,6 @@ torch = pytest.importorskip("torch")
 
 import mslm_data as md  # noqa: E402
 from mslm_data.batches.collate import Masked  # noqa: E402
-from mslm_data.builds import build  # noqa: E402
 from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
 from mslm_data.errors import AnnotateError  # noqa: E402
@@ -27,7 +26,7 @@ from mslm_data.shard.row_protocol import Rows  # noqa: E402
 from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
-from tests.made import pipeline_of  # noqa: E402
+from tests.made import build, pipeline_of  # noqa: E402
 from tests.reference import mentions as twin  # noqa: E402
 
 LABELS = ("X", "Y")

@@ -24,12 +24,12 @@ from transformers import BertConfig
 import mslm_data as md
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.cached import FoundMentions
-from mslm_data.builds import build
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.testing import check_annotator
 from tests import made
 from tests.annotate.model_made import config_for, hand_on, words_of, write_tokenizer, zero
+from tests.made import build
 
 NAMES = ("heart failure", "aspirin")
 PROMPTS = {"disease": "Disease", "drug": "Drug", "medication": "Drug"}

@@ -22,7 +22,6 @@ Building is offline. The same call resumes an interrupted build, and the bytes a
 from __future__ import annotations
 
 import shutil
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -136,7 +135,7 @@ def build(
         counter = story.Counter(out, progress)
         steps = story.tell(out, inputs, tokenizer, identity, part=part, counter=counter)
         try:
-            return _run(steps, worker, counter, engine=engine, workers=workers)
+            return _run(steps, worker, counter.count, engine=engine, workers=workers)
         except BaseException:
             # No worker runs any more: the engine has killed them.
             with suppress(OSError):  # a full or failed disk may be the first error
@@ -192,16 +191,21 @@ def annotate_inputs(
         )
         counter = story.Counter(parts, progress)
         steps = lines.tell(out, parts, inputs, identity, counter=counter)
-        result = _run(steps, worker, counter, engine="local", workers=1)
+        result = _run(steps, worker, counter.count, engine="local", workers=1)
         assert result is not None  # noqa: S101 - the story has ended
         return result
 
 
 def _run(
-    steps: Story[T], worker: UnitWorker, counter: story.Counter, *, engine: str, workers: int | None
+    steps: Story[T],
+    worker: UnitWorker,
+    done: Callable[[str], object],
+    *,
+    engine: str,
+    workers: int | None,
 ) -> T | None:
     """Run a story on an engine, and return its result; None if the story ends without one."""
-    rounds = Rounds(steps, done=counter.count)
+    rounds = Rounds(steps, done=done)
     run = ENGINES.load(engine)
     preload = _preload(worker.pipeline)
     run(worker, rounds.first(), workers=workers, done=rounds.take, preload=preload)
@@ -230,14 +234,12 @@ def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, t
     else:
         check_output(out, inputs.files)
 
-    worker = BuildWorker(pipeline=inputs.pipeline, tokenizer=tokenizer, folder="", stamps={})
-    rounds = Rounds(scan.scan_inputs(inputs, staging=None))
     # Scan in this process: a plan is not worth starting workers for.
-    tasks = deque(rounds.first())
-    while tasks:
-        tasks += rounds.take(worker(tasks.popleft()))
-    assert rounds.result is not None  # noqa: S101 - the story has ended
-    return make_plan(inputs, rounds.result, identity), collect_labels(inputs)
+    worker = UnitWorker(pipeline=inputs.pipeline, folder="", stamps={})
+    steps = scan.scan_inputs(inputs, staging=None)
+    scanned = _run(steps, worker, lambda _: None, engine="local", workers=1)
+    assert scanned is not None  # noqa: S101 - the story has ended
+    return make_plan(inputs, scanned, identity), collect_labels(inputs)
 
 
 def _load_finished(

@@ -64,7 +64,7 @@ class Rounds(Generic[T]):
     """Passes the rounds of a story to an engine, and the answers back to the story.
 
     Attributes:
-        made: The result of the story; None until it ends.
+        result: The result of the story; None until it ends.
     """
 
     def __init__(self, story: Story[T], *, done: Callable[[str], object] = lambda _: None) -> None:

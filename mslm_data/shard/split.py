@@ -276,6 +276,7 @@ class Split(Rows):
         """
         self.check()
         for shard in self._shards:
+            self._bring([shard])
             yield shard.batch
         self.check()
 

@@ -370,6 +370,20 @@ def test_cache_bytes__hold_for_rows_in_any_order(folder: Path, url: str, cached:
     assert max(taken) <= most
 
 
+def test_cache_bytes__hold_while_all_columns_are_read(folder: Path, url: str, cached: Path) -> None:
+    most = bound_of(load(url)["train"], 3)
+    split = load(url, cache_bytes=most)["train"]
+    rows = []
+    taken = []
+
+    for batch in split.batches():
+        rows += batch.to_pylist()
+        taken.append(kept(cached))
+
+    assert rows == list(load(folder)["train"])
+    assert max(taken) <= most
+
+
 def test_cache_bytes__leave_the_shards_of_other_folders(
     url: str, cached: Path, tmp_path: Path
 ) -> None:

@@ -294,9 +294,6 @@ class Copies:
     """The copies among the documents of a work unit, in reading order.
 
     `source.duplicates` is "count" or "drop".
-
-    Attributes:
-        counts: `exact` and `near` -> number of counted copies, which are kept.
     """
 
     def __init__(self, pipeline: Pipeline, out: Path, name: str) -> None:
@@ -307,7 +304,8 @@ class Copies:
             out: The unfinished folder.
             name: Name of the work unit.
         """
-        self.counts = Counter[str]()
+        self._counted: dict[tuple[str, str], str] = {}
+        """Id and place of a copy that is kept -> its kind."""
         self._drops = pipeline.duplicates == "drop"
         self._kinds = np.frombuffer(_read(_copies(out, name)), np.uint8)
         self._num_read = 0
@@ -320,20 +318,28 @@ class Copies:
         """
         kinds = self._kinds[self._num_read : self._num_read + len(documents)]
         self._num_read += len(documents)
+        copies = [
+            (documents.ids[number], documents.places[number], KINDS[kinds[number]])
+            for number in np.flatnonzero(kinds).tolist()
+        ]
         if not self._drops:
-            counts = np.bincount(kinds, minlength=len(KINDS)).tolist()
-            self.counts += Counter(dict(zip(KINDS[1:], counts[1:], strict=True)))
+            self._counted |= {(doc_id, place): kind for doc_id, place, kind in copies}
             return documents, []
 
         aside = [
-            SetAside(
-                documents.ids[number],
-                documents.places[number],
-                EXACT if KINDS[kinds[number]] == "exact" else NEAR,
-            )
-            for number in np.flatnonzero(kinds).tolist()
+            SetAside(doc_id, place, EXACT if kind == "exact" else NEAR)
+            for doc_id, place, kind in copies
         ]
         return documents.take(np.flatnonzero(kinds == 0)), aside
+
+    def count(self, set_aside: Iterable[SetAside]) -> Counter[str]:
+        """Return `exact` and `near` -> number of copies that are kept.
+
+        Args:
+            set_aside: Documents of the unit that are set aside for any reason. They do not count.
+        """
+        aside = {(document.id, document.place) for document in set_aside}
+        return Counter(kind for copy, kind in self._counted.items() if copy not in aside)
 
 
 def _signatures(out: Path, name: str) -> Path:

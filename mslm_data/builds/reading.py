@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
@@ -81,7 +81,6 @@ class Reading:
         labels: Labels of mentions before overlaps were resolved, as keys.
         unwanted: Labels of mentions left out because of their label, as keys.
         set_aside: Unusable documents.
-        duplicates: `exact` and `near` -> number of counted copies, which are kept.
     """
 
     def __init__(
@@ -118,7 +117,11 @@ class Reading:
         self.labels = dict[str, None]()
         self.unwanted = dict[str, None]()
         self.set_aside: list[SetAside] = []
-        self.duplicates: Mapping[str, int] = {} if copies is None else copies.counts
+
+    @property
+    def duplicates(self) -> Counter[str]:
+        """`exact` and `near` -> number of copies that are kept, with `duplicates = "count"`."""
+        return Counter() if self._copies is None else self._copies.count(self.set_aside)
 
     def batches(self, records: Iterable[Record]) -> Iterator[Documents]:
         """Yield the unit's documents in batches, with flat mentions of the wanted labels.

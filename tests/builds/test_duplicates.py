@@ -97,6 +97,17 @@ def test_build__sets_aside_near_copies(unit_bytes: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("near")
+def test_build__counts_no_copy_without_rows(tmp_path: Path) -> None:
+    rows = [{"id": doc_id, "text": "kinase deficiency"} for doc_id in "1213"]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of("count", 1))
+
+    train = manifest.splits["train"]
+    assert (train.written, train.set_aside) == (3, 1)
+    assert train.duplicates == {"exact": 2}
+
+
 def test_build__counts_copies(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,6 +168,23 @@ def test_build__invalid_documents_are_named_by_number_and_field(
 def test_build__documents_reject_conflicting_arguments(options: Any, tmp_path: Path) -> None:
     with pytest.raises(CallError):
         md.build(**{"tokenizer": VOCAB, "out": tmp_path / "out", **options})
+
+
+def test_build__documents_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; import mslm_data as md\n"
+        "def documents():\n"
+        f"    yield {{'text': '{SECRET}'}}\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "md.build(documents=documents(), tokenizer=sys.argv[1], out=sys.argv[2])\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(VOCAB), str(tmp_path / "a")], check=False)
+    (left,) = tmp_path.iterdir()
+
+    md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "b", workers=1)
+
+    assert left.name.startswith(".a.")
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
 def test_build__documents_raise_errors_of_the_iterable(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
+from mslm_data.io.files import make_folder, private_folder
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.registry import did_you_mean
@@ -209,16 +209,16 @@ def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
     """
     from mslm_data.source.inputs.spool import spool
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        private = TemporaryDirectory(prefix=f".{out.name}.documents-", dir=out.parent)
-    except OSError as error:
-        raise BuildError(
-            f"{out.parent}: expected a folder to write into, got {error.strerror}"
-        ) from None
-    with private as folder:
-        spool(documents, Path(folder))
-        yield Path(folder)
+    with ExitStack() as until_built:
+        try:
+            make_folder(out.parent)
+            folder = until_built.enter_context(private_folder(out))
+        except OSError as error:
+            raise BuildError(
+                f"{out.parent}: expected a folder to write into, got {error.strerror}"
+            ) from None
+        spool(documents, folder)
+        yield folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,10 +102,24 @@ def read_sealed(path: Path) -> bytes | None:
 
 
 @contextmanager
+def private_folder(path: Path) -> Iterator[Path]:
+    """Create a private temporary folder beside a path, and remove it at the end.
+
+    Temporary files and folders left by killed processes in the same place are removed.
+    """
+    clear_abandoned(path.parent)
+    with _full_disk_named(path):
+        handle, folder = _temporary_folder(path)
+        try:
+            yield folder
+        finally:
+            os.close(handle)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
     """Write a folder atomically: it appears at the end of the block, unless the block raises.
-
-    Temporary folders left by killed processes in the same place are removed.
 
     Args:
         path: Folder to write, with mode 0700. An empty folder is replaced. Of a link, the target is
@@ -117,20 +131,14 @@ def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
     """
     path = path.resolve()
     make_folder(path.parent)
-    clear_abandoned(path.parent)
-    with _full_disk_named(path):
-        handle, folder = _temporary_folder(path)
+    with private_folder(path) as folder:
+        yield folder
         try:
-            yield folder
-            try:
-                folder.rename(path)
-            except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                    raise taken from None
-                raise
-        finally:
-            os.close(handle)
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.rename(path)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise taken from None
+            raise
     sync_folder(path.parent)
 
 

@@ -76,6 +76,13 @@ def test_public_functions__name_arguments_of_a_wrong_type(what: str, shards: md.
         call(shards)
 
 
+def test_export__needs_a_split(shards: md.Shards, tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=r"^splits: expected one or more names, got none$"):
+        shards.export(to="jsonl", out=tmp_path / "out", splits=[])
+
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("rows", [0, -1, 1.5, None])
 def test_chunks__reject_empty_batches(rows: Any, shards: md.Shards) -> None:
     message = "^rows: expected a whole number of at least 1, got "

@@ -135,7 +135,7 @@ class Shards(BuiltFolder):
             progress: Called with the number of written rows and of all rows.
 
         Raises:
-            CallError: `to` is unknown.
+            CallError: `to` is unknown, or `splits` is empty.
             ExportError: `out` has other content.
             ShardError: A split does not exist, or a shard is missing or damaged.
             TypeError: `splits` is a single name.

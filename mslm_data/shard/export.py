@@ -111,7 +111,7 @@ def export(
     """Write splits in another format, with one shard in memory at a time.
 
     Args:
-        splits: Name -> split, at least one.
+        splits: Name -> split.
         manifest: Manifest of the built folder.
         tokenizer: Tokenizer file, which is copied to the export.
         to: Format, one of `WRITERS`.
@@ -120,7 +120,7 @@ def export(
         progress: Callback with the number of rows written, and of all rows.
 
     Raises:
-        CallError: `to` is unknown.
+        CallError: `to` is unknown, or there are no splits.
         ExportError: `out` has other files or a damaged export, or the format needs text and the
             built folder has none.
         ShardError: A shard is missing or damaged.
@@ -131,6 +131,8 @@ def export(
         raise CallError(
             f"to: expected one of {', '.join(WRITERS)}, got '{to}'{did_you_mean(to, WRITERS)}"
         )
+    if not splits:
+        raise CallError("splits: expected one or more names, got none")
     if to in OF_WORDS and not manifest.pipeline["encode"]["keep_text"]:
         raise ExportError(
             f"{out}: --to {to} needs the text of the rows, which the folder does not keep; build "

@@ -26,7 +26,7 @@ from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.term_table import read_terms
 from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses, check_share
-from mslm_data.builds.reading import DUPLICATE_ID
+from mslm_data.builds.reading import Reading, read_records
 from mslm_data.builds.stages import (
     Inputs,
     attempts,
@@ -36,8 +36,9 @@ from mslm_data.builds.stages import (
     make_annotator,
     make_segmenter,
 )
-from mslm_data.data.document import NotChosen, SetAside, Span
-from mslm_data.data.documents import Documents, Mentions, count_by_reason
+from mslm_data.builds.tasks import WorkUnit
+from mslm_data.data.document import SetAside, Span
+from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.log import few
@@ -234,7 +235,8 @@ def audit(
 
     Raises:
         AnnotateError: A model or table differs from the folder's.
-        BuildError: More of the gold is lost than its pipeline allows, or it has no mention.
+        BuildError: More of the gold is lost than its pipeline allows, it has no mention, or two
+            files of a split have the same document id.
         PipelineError: A label is not named by the gold pipeline, and no gold mention has it.
         SourceError: There are no gold documents.
     """
@@ -352,93 +354,31 @@ def _read_gold(
         labels=tuple(label for label in gold.annotate.labels if label in labels),
     )
     found = find_inputs(replace(gold, annotate=compared), inputs)
+    wanted = replace(found.pipeline, annotate=replace(compared, labels=tuple(labels)))
     batches: list[Documents] = []
     accounts: dict[str, _GoldAccount] = {}
     for split in found.files:
-        documents, account = _read_split(found, split, labels)
+        # Read the split like one work unit of a build.
+        unit = WorkUnit(split, 0, 0, tuple(found.parts(split)))
+        reading = Reading(wanted, duplicate_ids=frozenset())
+        documents = [*reading.batches(read_records(unit, wanted))]
         batches += documents
-        accounts[split] = account
-        _count(account, result)
+        doc_labels = {label for batch in documents for label in batch.doc_labels or () if label}
+        accounts[split] = _GoldAccount(
+            read=reading.read,
+            not_chosen=reading.not_chosen,
+            set_aside=tuple(reading.set_aside),
+            given_mentions=reading.given,
+            lost_mentions=reading.left_out,
+            labels=(*reading.labels, *reading.unwanted),
+            doc_labels=tuple(doc_labels),
+        )
+        _count(accounts[split], result)
 
     _check_losses(found, accounts)
     present = {label for account in accounts.values() for label in account.labels}
     _check_labels_exist(labels, present, gold)
     return batches
-
-
-def _read_split(
-    found: Inputs, split: str, labels: Collection[str]
-) -> tuple[list[Documents], _GoldAccount]:
-    """Read the gold documents of a split.
-
-    Args:
-        found: The gold files.
-        split: Name of the split.
-        labels: Gold labels to compare.
-
-    Returns:
-        The documents with flat mentions of these labels, and the counts of everything read.
-    """
-    annotator = make_annotator(found.pipeline).start()
-    batches: list[Documents] = []
-    aside: list[SetAside] = []
-    ids: set[str] = set()
-    not_chosen: Counter[str] = Counter()
-    present: dict[str, None] = {}
-    doc_labels: dict[str, None] = {}
-    given = 0
-    left_out: Counter[Reason] = Counter()
-    for record in found.batches(split):
-        if isinstance(record, SetAside):
-            aside.append(record)
-            continue
-        if isinstance(record, NotChosen):
-            not_chosen[record.reason] += 1
-            continue
-
-        documents, duplicates = _first_of_each_id(record, ids)
-        aside += duplicates
-        mentions, unplaced, _ = annotator.annotate(documents)
-        renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
-        present |= dict.fromkeys(renamed.used_labels())
-        wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
-        flat, overlapping = flatten(wanted)
-
-        lost = count_by_reason(unplaced)
-        given += len(mentions) + lost.total()
-        for reasons in (lost, unwanted, overlapping):
-            left_out.update(reasons)
-        doc_labels |= dict.fromkeys(filter(None, documents.doc_labels or ()))
-        batches.append(documents.with_mentions(flat))
-
-    account = _GoldAccount(
-        read=sum(map(len, batches)) + len(aside),
-        not_chosen=not_chosen,
-        set_aside=tuple(aside),
-        given_mentions=given,
-        lost_mentions=left_out,
-        labels=tuple(present),
-        doc_labels=tuple(doc_labels),
-    )
-    return batches, account
-
-
-def _first_of_each_id(documents: Documents, ids: set[str]) -> tuple[Documents, list[SetAside]]:
-    """Set aside documents with the id of an earlier document, as a build does.
-
-    Args:
-        documents: Documents of a split.
-        ids: Ids of earlier documents of the split; updated.
-    """
-    kept = []
-    duplicates = []
-    for number, doc_id in enumerate(documents.ids):
-        if doc_id in ids:
-            duplicates.append(SetAside(doc_id, documents.places[number], DUPLICATE_ID))
-        else:
-            ids.add(doc_id)
-            kept.append(number)
-    return documents.take(np.array(kept, np.int64)) if duplicates else documents, duplicates
 
 
 def _count(account: _GoldAccount, result: Audit) -> None:

@@ -218,6 +218,18 @@ def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
     assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
 
 
+def test_audit__rejects_an_id_in_two_files(tmp_path: Path) -> None:
+    (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
+    gold = gold_of(tmp_path, [("1", "asthma")])
+    weak, of_gold = pipelines(tmp_path / "terms.csv")
+    manifest = made.built(tmp_path / "out", gold, weak)
+    twin = gold.with_name("train-2.jsonl")
+    twin.write_bytes(gold.read_bytes())
+
+    with pytest.raises(BuildError, match=r"document id 1 is also in .*train-2\.jsonl"):
+        audit.audit(manifest, weak, of_gold, [gold, twin], labels={"X": "X"})
+
+
 def test_audit__annotates_with_the_digested_table(tmp_path: Path) -> None:
     table = tmp_path / "terms.csv"
     table.write_text("name,label\nasthma,X\ndiabetes,X\n")

@@ -70,6 +70,8 @@ class CrashLog:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+            # Whatever crashes from now on, as while the piece is written, is no document.
+            self._place.unlink(missing_ok=True)
 
     def at(self, number: int) -> None:
         """Log the number of the document about to be annotated."""
@@ -94,6 +96,7 @@ class CrashLog:
         place = _UNKNOWN
         if self.careful and self._place.is_file():
             place = self._place.read_text("ascii").strip()
+            self._place.unlink()  # it is not to blame for a crash before the next attempt
         self._crashes[place] += 1
 
         never_began = self._crashes[_BEFORE] >= _MAX_BEFORE_FIRST

@@ -153,6 +153,26 @@ def test_crash_log__gives_up_before_the_first_document(how: str, why: str, tmp_p
         CrashLog(tmp_path, unit).died(how)
 
 
+def test_crash_log__blames_no_document_for_a_crash_after_the_last(tmp_path: Path) -> None:
+    CrashLog(tmp_path, "unit").suspect()
+    for _ in range(3):
+        with CrashLog(tmp_path, "unit") as log:
+            log.at(0)
+        CrashLog(tmp_path, "unit").died("signal 9")  # such as while the piece is written
+
+    assert CrashLog(tmp_path, "unit").fatal == set()
+
+
+def test_crash_log__blames_no_document_for_a_crash_before_the_next_attempt(tmp_path: Path) -> None:
+    CrashLog(tmp_path, "unit").suspect()
+    died = CrashLog(tmp_path, "unit")
+    died.__enter__().at(0)
+    for _ in range(3):
+        CrashLog(tmp_path, "unit").died("signal 9")
+
+    assert CrashLog(tmp_path, "unit").fatal == set()
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
 def test_build__continues_when_a_hanging_worker_is_killed(
     whole: dict[str, bytes], tmp_path: Path

@@ -21,7 +21,7 @@ from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
 from mslm_data.api.loading import Shards
 from mslm_data.batches.batches import Batches
-from mslm_data.batches.collate import collate
+from mslm_data.batches.collate import Masked
 from mslm_data.mask.table import strategy
 
 SIZE = 32
@@ -254,11 +254,11 @@ def _batches(shards: Shards, *, epoch: int) -> Batches:
 def _padding(shards: Shards) -> Callable[[], None]:
     """Return a function that pads all rows, in stored order and unmasked."""
     whole = shards["train"].examples()
-    kinds = strategy("joint", elm=0.0, blm=0.0).plan(whole).kinds
+    rows = Masked.by_strategy(whole, strategy("joint", elm=0.0, blm=0.0), seed=0, epoch=0)
 
     def pad() -> None:
         for start in range(0, len(whole), SIZE):
-            collate(whole, kinds, whole.input_ids, np.arange(start, min(start + SIZE, len(whole))))
+            rows.batch(np.arange(start, min(start + SIZE, len(whole))))
 
     return pad
 

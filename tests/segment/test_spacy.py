@@ -4,11 +4,15 @@ import pickle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.spacy import SpacySentences
+from mslm_data.testing import check_segmenter
+from tests import made
 from tests.made import sentences_of
 from tests.spacy_made import ruler
 
@@ -16,6 +20,8 @@ pytest.importorskip("spacy")
 
 LONG_WORD = "Stable" * 13
 """Text for long documents with few tokens."""
+
+some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
             sentences=True,
         )
     )
+
+
+@given(documents=st.lists(some_documents, max_size=4))
+def test_spacy_sentences__pass_the_checks_of_all_segmenters(
+    model: str, documents: list[Document]
+) -> None:
+    check_segmenter(SpacySentences(model=model), documents)
 
 
 def test_model__gives_sentence_starts(model: str) -> None:
@@ -62,7 +75,9 @@ def test_model__must_exist() -> None:
         match=r"segmenter 'spacy': no spaCy pipeline 'no_such_pipeline' is installed, .* its folder",
     ):
         sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
-    with pytest.raises(AnnotateError, match=r"segmenter 'spacy': no model given; set the option model"):
+    with pytest.raises(
+        AnnotateError, match=r"segmenter 'spacy': no model given; set the option model"
+    ):
         sentences_of(SpacySentences(), Document(id="d", text="a"))
 
 

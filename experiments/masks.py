@@ -134,7 +134,7 @@ def _scatter(
     spans = []
     for length in sorted(lengths.tolist(), reverse=True):
         windows = np.lib.stride_tricks.sliding_window_view(taken, length)
-        free = ~windows.any(axis=1)
+        free = np.logical_not(np.any(windows, axis=1))
         whole = free & boundary[: len(free)] & boundary[length:]
         places = np.flatnonzero(whole if whole.any() else free)
         if not len(places):

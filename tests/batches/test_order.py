@@ -298,7 +298,7 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
 
 
 def test_order__refuses_a_budget_for_rows_without_tokens() -> None:
-    with pytest.raises(ValueError, match="batch_tokens, row_tokens: expected a dataset that"):
+    with pytest.raises(ValueError, match="batch_tokens, row_tokens: expected rows that have"):
         order_of(3, batch_tokens=64, tokens=None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,11 +17,11 @@ import numpy as np
 
 from mslm_data.api.loading import Shards, load
 from mslm_data.batches.mix import Mix
-from mslm_data.shard.row_protocol import SplitShare
 from mslm_data.shard.split import Split
+from mslm_data.shard.subset import Subset
 
-Folder: TypeAlias = str | Path | Shards | Split
-"""A built folder, its path or URL, of which one split is used; or a split."""
+Folder: TypeAlias = str | Path | Shards | Split | Subset
+"""A built folder, its path or URL, of which one split is used; or a split, or a subset of one."""
 EpochSize: TypeAlias = int | Literal["total", "longest", "shortest"]
 """Size of an epoch; see `mix`."""
 MAX_ROWS = 1 << 53
@@ -44,7 +45,7 @@ def mix(
     Args:
         folders: Folder -> weight, in proportion to the shares: `{"shards/pubmed": 0.7,
             "shards/notes": 0.3}`. Or a list of folders, weighted by size. A folder is a path, a
-            URL, the result of `md.load`, or one of its splits.
+            URL, the result of `md.load`, or one of its splits or of their subsets.
         split: Name of the split of each folder. Default: `train`. Ignored for folders given as
             splits.
         by: Unit of sizes and shares: `tokens` (default) or `rows`.
@@ -69,7 +70,7 @@ def mix(
     for member in splits:
         if not len(member) or not member.tokens:
             raise ValueError(
-                f"mix: expected rows in each split, got none in {member.folder}/{member.name}; "
+                f"mix: expected rows in each split, got none in {member.splits[0].name}; "
                 "leave it out"
             )
 
@@ -90,8 +91,8 @@ def mix(
     # An epoch has `share` of its tokens from each folder, and rows in proportion to these.
     whole = _epoch_size(sizes, shares, epoch_size)
     parts = [
-        SplitShare(
-            split=member,
+        replace(
+            member.splits[0],
             share=float(share),
             rows=max(1, round(whole * share * len(member) / size)),
         )
@@ -112,7 +113,7 @@ def _several(folders: Any) -> list[Any]:
         TypeError: It is a single folder or no folders.
         ValueError: It is empty.
     """
-    is_one = isinstance(folders, str | Path | Shards | Split)
+    is_one = isinstance(folders, str | Path | Shards | Split | Subset)
     if is_one or not isinstance(folders, Mapping | Sequence):
         raise TypeError(
             "folders: expected folders with their weights, {'shards/a': 0.7, 'shards/b': 0.3}, or "
@@ -123,21 +124,21 @@ def _several(folders: Any) -> list[Any]:
     return list(folders)
 
 
-def _load_split(folder: Any, name: str) -> Split:
+def _load_split(folder: Any, name: str) -> Split | Subset:
     """Return a split of a folder, loading the folder if needed.
 
     Raises:
-        TypeError: It is neither a folder nor a split.
+        TypeError: It is not a folder, a split, or a subset.
         ShardError: It is not a built folder, or does not have the split.
         SourceError: The URL does not exist or cannot be reached.
     """
-    if isinstance(folder, Split):
+    if isinstance(folder, Split | Subset):
         return folder
     if isinstance(folder, str | Path):
         folder = load(folder)
     if not isinstance(folder, Shards):
         raise TypeError(
-            "folders: expected paths, URLs, loaded folders or their splits, got "
+            "folders: expected paths, URLs, loaded folders, their splits or subsets, got "
             f"{type(folder).__name__}"
         )
     return folder[name]

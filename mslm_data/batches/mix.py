@@ -90,7 +90,7 @@ class Mix(Rows):
 
         self._starts = make_offsets(np.array([part.rows for part in splits], np.int64))
         """int64 `[S + 1]`, first position of each split in an epoch that is not shuffled."""
-        counts = [_max_rounds(part) * len(part.split) for part in splits]
+        counts = [_max_rounds(part) * len(part.source) for part in splits]
         self._firsts = len(self) + make_offsets(np.array(counts, np.int64))
         """int64 `[S + 1]`, first row number of each split."""
         self._label_maps = [_LabelMap.for_split(part.split, self) for part in splits]
@@ -125,7 +125,7 @@ class Mix(Rows):
             (
                 part.name,
                 f"{part.share:.1%}",
-                len(part.split),
+                len(part.source),
                 part.rows,
                 part.tokens,
                 f"{part.times:.2f}",
@@ -144,7 +144,7 @@ class Mix(Rows):
         """
         return MixedOrder(
             splits=self.splits,
-            orders=tuple(row_order(part.split, options) for part in self.splits),
+            orders=tuple(row_order(part.source, options) for part in self.splits),
             firsts=tuple(self._firsts[:-1].tolist()),
         )
 
@@ -166,7 +166,7 @@ class Mix(Rows):
             places = np.flatnonzero((numbers >= start) & (numbers < start + part.rows))
             if len(places):
                 # Earlier epochs took `epoch * part.rows` rows of the split, over all rounds.
-                size = len(part.split)
+                size = len(part.source)
                 first_round, done = divmod(epoch * part.rows, size)
                 rounds, within = np.divmod(numbers[places] - start + done, size)
                 local = shuffle_rounds(
@@ -267,7 +267,7 @@ class Mix(Rows):
             ShardError: A file is missing, or its bytes differ from the manifest.
         """
         for part in self.splits:
-            part.split.check()
+            part.source.check()
 
     def bring(self) -> None:
         """Download all shards of remote folders that are not cached.
@@ -302,17 +302,17 @@ class Mix(Rows):
         parts = []
         for number in np.flatnonzero(np.bincount(split_numbers)).tolist():
             places = np.flatnonzero(split_numbers == number)
-            split = self.splits[number].split
+            source = self.splits[number].source
 
             # Decode the row number: round of the epoch, and row of the split.
             local = rows[places] - self._firsts[number]
-            rounds = local // len(split)
-            local -= rounds * len(split)
+            rounds = local // len(source)
+            local -= rounds * len(source)
 
-            # `split.picks` gives places within `local`; convert them to places within `rows`.
+            # `source.picks` gives places within `local`; convert them to places within `rows`.
             picks: Picks = [
                 (shard, places[inner], shard_rows)
-                for shard, inner, shard_rows in split.picks(local)
+                for shard, inner, shard_rows in source.picks(local)
             ]
             parts.append(_SplitRows(self._label_maps[number], places, rounds, picks))
         return parts
@@ -359,7 +359,7 @@ class MixedOrder:
     def _next_rows(self, split: int, before: int, count: int, seed: int, epoch: int) -> RowNumbers:
         """Return `count` row numbers of a split, after the first `before` of the epoch."""
         part = self.splits[split]
-        size = len(part.split)
+        size = len(part.source)
         first_round = epoch * part.rows // size
         done = epoch * part.rows + before  # rows of the split before these, over all epochs
 
@@ -386,7 +386,7 @@ class MixedOrder:
 
     def _split_shard_uses(self, split: int, seed: int, epoch: int) -> ShardUses | None:
         part = self.splits[split]
-        size = len(part.split)
+        size = len(part.source)
         first = epoch * part.rows
         rounds = range(first // size, -(-(first + part.rows) // size))
 
@@ -451,7 +451,7 @@ def _count_before(place: int, rows: Sequence[int]) -> tuple[list[int], list[int]
 def _max_rounds(part: SplitShare) -> int:
     """Return the maximum number of rounds of a split that one epoch touches."""
     # Worst case: the epoch begins with the last row of a round.
-    size = len(part.split)
+    size = len(part.source)
     return (size - 1 + part.rows - 1) // size + 1
 
 
@@ -570,14 +570,13 @@ def _check_distinct(splits: Sequence[SplitShare]) -> None:
     """Check that no split is repeated, by digest. Repeated rows would get the same masks.
 
     Raises:
-        ValueError: A split is repeated.
+        ValueError: A split is repeated, or given with a subset of it.
     """
     names: dict[str, str] = {}
     for part in splits:
-        digest = part.described[2]
-        if digest in names:
+        if part.digest in names:
             raise ValueError(
-                f"mix: {part.name} has the rows of {names[digest]}; name it once, with the sum of "
+                f"mix: {part.name} has rows of {names[part.digest]}; name it once, with the sum of "
                 "both weights"
             )
-        names[digest] = part.name
+        names[part.digest] = part.name

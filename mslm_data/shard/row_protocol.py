@@ -18,6 +18,7 @@ from mslm_data.shard.remote import RemoteFolder
 
 if TYPE_CHECKING:
     from mslm_data.shard.split import Split
+    from mslm_data.shard.subset import Subset
 
 CHUNK = 8192
 """Default number of rows in a chunk."""
@@ -25,7 +26,7 @@ CHUNK = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SplitShare:
-    """A split and its share of an epoch.
+    """A split, or a subset of it, and its share of an epoch.
 
     A row::
 
@@ -36,34 +37,48 @@ class SplitShare:
 
     Attributes:
         split: The split.
+        subset: The subset whose rows are taken. Default: None, all rows.
         share: Requested share of the tokens or rows of an epoch, in `(0, 1]`.
         rows: Number of rows per epoch, at least 1 in a mix.
     """
 
     split: Split
+    subset: Subset | None = None
     share: float
     rows: int
 
     @property
+    def source(self) -> Split | Subset:
+        """The rows to take from: the subset, or the whole split."""
+        return self.split if self.subset is None else self.subset
+
+    @property
     def name(self) -> str:
-        """Folder and name of the split."""
-        return f"{self.split.folder}/{self.split.name}"
+        """Folder and name of the split, with the number of documents of a subset."""
+        name = f"{self.split.folder}/{self.split.name}"
+        return name if self.subset is None else f"{name} ({self.subset.documents:,} documents)"
 
     @property
     def tokens(self) -> int:
         """Approximate number of tokens per epoch: rows times mean length."""
-        return self.rows * self.split.tokens // len(self.split)
+        return self.rows * self.source.tokens // len(self.source)
 
     @property
     def times(self) -> float:
-        """Mean number of times that each row of the split occurs in an epoch."""
-        return self.rows / len(self.split)
+        """Mean number of times that each row occurs in an epoch."""
+        return self.rows / len(self.source)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the shards of the whole split."""
+        shards = "".join(shard.sha256 for shard in self.split.record.shards)
+        return sha256(shards.encode()).hexdigest()[:16]
 
     @property
     def described(self) -> list[Any]:
         """Corpus, split, digest and rows, for JSON. Without path, since folders may be moved."""
-        digest = sha256("".join(shard.sha256 for shard in self.split.record.shards).encode())
-        return [self.split.manifest.name, self.split.name, digest.hexdigest()[:16], self.rows]
+        digest = self.digest if self.subset is None else self.subset.digest
+        return [self.split.manifest.name, self.split.name, digest, self.rows]
 
 
 class Rows(ABC):

@@ -28,7 +28,7 @@ from mslm_data.shard.row_protocol import (
 )
 
 if TYPE_CHECKING:
-    from mslm_data.shard.split import Split
+    from mslm_data.shard.split import Picks, Split
 
 RowNumbers = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ class Subset(Rows):
     @property
     def splits(self) -> tuple[SplitShare]:
         """The split, with these rows once per epoch."""
-        return (SplitShare(split=self.split, share=1.0, rows=len(self)),)
+        return (SplitShare(split=self.split, subset=self, share=1.0, rows=len(self)),)
 
     @property
     def tokens(self) -> int:
@@ -119,6 +119,14 @@ class Subset(Rows):
             TypeError: `rows` are not integers.
         """
         return self.split.take(self._in_split(whole_numbers(rows)))
+
+    def picks(self, rows: RowNumbers) -> Picks:
+        """Group rows by shard; see `Split.picks`.
+
+        Raises:
+            IndexError: A row is out of range.
+        """
+        return self.split.picks(self._in_split(rows))
 
     def lengths(self, rows: RowNumbers) -> RowNumbers:
         """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""

@@ -20,7 +20,10 @@ from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
+from mslm_data.builds.subset import write_subset
 from mslm_data.shard.row_protocol import SplitShare
+from mslm_data.shard.subset import Subset
+from mslm_data.testing import assert_resumes
 from tests import made
 from tests.batches.test_packed import alone, unpacked
 from tests.reference import mix as reference
@@ -531,3 +534,66 @@ def test_mix__escapes_what_it_shows(folders: dict[str, Path], tmp_path: Path) ->
     (tmp_path / "<b>").symlink_to(folders["ncbi-disease"])
 
     assert "<b>" not in md.mix([tmp_path / "<b>"])._repr_html_()
+
+
+# Subsets -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def few(folders: dict[str, Path]) -> Subset:
+    return md.load(folders["ncbi-disease"])["train"].subset(documents=5, seed=1)
+
+
+@pytest.mark.parametrize("options", [*SHAPES[:3], *SHAPES[4:]], ids=str)
+def test_mix__of_a_subset_equals_the_mix_of_its_folder(
+    folders: dict[str, Path], few: Subset, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    write_subset(
+        md.load(folders["ncbi-disease"]), few, {"seed": 1, "documents": 5}, tmp_path / "few"
+    )
+    other = folders["bc5cdr-chem"]
+
+    viewed = md.mix({few: 0.3, other: 0.7}, epoch_size=2_000)
+    written = md.mix({tmp_path / "few": 0.3, other: 0.7}, epoch_size=2_000)
+
+    assert viewed.tokens == written.tokens
+    assert viewed.splits[0].times == written.splits[0].times > 1
+    for epoch in (0, 1):
+        a, b = (
+            [
+                {name: column.tolist() for name, column in batch.items()}
+                for batch in md.Batches(mix, JOINT, seed=3, epoch=epoch, **options)
+            ]
+            for mix in (viewed, written)
+        )
+        assert a == b
+
+
+def test_mix__of_a_subset_opens_shards_in_turn_and_resumes(
+    folders: dict[str, Path], few: Subset
+) -> None:
+    mix = md.mix([few, folders["bc5cdr-chem"]], epoch_size=500)
+
+    assert_resumes(
+        lambda: md.Batches(mix, JOINT, batch_size=5, shuffle="shards", open_shards=2), epochs=1
+    )
+
+
+def test_mix__of_another_subset_has_other_states(folders: dict[str, Path], few: Subset) -> None:
+    other = few.split.subset(documents=5, seed=2)
+    one, two = (
+        md.Batches(md.mix({part: 0.5, folders["bc5cdr-chem"]: 0.5}, epoch_size=500), JOINT)
+        for part in (few, other)
+    )
+
+    with pytest.raises(ValueError, match="state: "):
+        two.load_state_dict(one.state_dict() | {"rows": two.state_dict()["rows"]})
+
+
+def test_repr__tells_how_many_documents_a_subset_has(folders: dict[str, Path], few: Subset) -> None:
+    assert "ncbi-disease/train (5 documents)" in repr(md.mix([few, folders["bc5cdr-chem"]]))
+
+
+def test_mix__refuses_a_split_beside_its_subset(few: Subset) -> None:
+    with pytest.raises(ValueError, match=r"\(5 documents\) has rows of .*ncbi-disease/train; name"):
+        md.mix([few.split, few])

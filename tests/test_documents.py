@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mslm_data as md
 from mslm_data.errors import BuildError, CallError, MslmDataError
+from mslm_data.source.inputs.spool import spool
 from tests import made
 
 VOCAB = made.SAMPLE / "vocab.txt"
@@ -63,7 +65,14 @@ def notes() -> Iterator[Note]:
         yield Note(row["text"], row["id"], [Entity(*row["entities"][0])], row["split"])
 
 
-@pytest.mark.parametrize("documents", [rows, lambda: iter(rows()), notes])
+def of_table() -> Iterator[dict[str, Any]]:
+    """Rows as a table of pandas or NumPy has them."""
+    for row in rows():
+        entity = (np.int64(0), np.int32(7), np.str_("Chemical"))
+        yield {**row, "text": np.str_(row["text"]), "entities": (entity,)}
+
+
+@pytest.mark.parametrize("documents", [rows, lambda: iter(rows()), notes, of_table])
 def test_build__documents_equal_their_files(documents: Any, tmp_path: Path) -> None:
     files = as_files(tmp_path / "files")
     of_files = md.build("jsonl", input=files, tokenizer=VOCAB, out=tmp_path / "a", workers=1)
@@ -75,6 +84,14 @@ def test_build__documents_equal_their_files(documents: Any, tmp_path: Path) -> N
         name: len(split) for name, split in of_files.items()
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "files"]
+
+
+def test_spool__writes_numbers_of_numpy(tmp_path: Path) -> None:
+    spool([{"id": np.int64(7), "text": "a", "age": np.float32(0.5), "entities": []}], tmp_path)
+
+    assert (tmp_path / "train.jsonl").read_text() == (
+        '{"id": 7, "text": "a", "age": 0.5, "entities": []}\n'
+    )
 
 
 def test_build__documents_are_counted_and_set_aside(tmp_path: Path) -> None:

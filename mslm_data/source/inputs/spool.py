@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from mslm_data.data.document import SPLITS
 from mslm_data.errors import CallError
 
@@ -68,6 +70,8 @@ def _row(document: Any, place: str) -> dict[str, Any]:
                 f"{type(document).__name__}"
             )
 
+    # Rows of tables have NumPy's numbers, which are none for JSON.
+    row = {name: _plain(value) for name, value in row.items()}
     for name, types in (("id", str | int), ("text", str)):
         value = row.get(name)
         if value is None:
@@ -94,15 +98,20 @@ def _entity(entity: Any, place: str) -> Any:
         CallError: The mention is something else.
     """
     if isinstance(entity, Mapping):
-        return dict(entity)
+        return {name: _plain(value) for name, value in entity.items()}
     if isinstance(entity, Sequence) and not isinstance(entity, str | bytes):
-        return list(entity)
+        return [_plain(value) for value in entity]
     if all(hasattr(entity, name) for name in _OF_ENTITY):
-        return [getattr(entity, name) for name in _OF_ENTITY]
+        return [_plain(getattr(entity, name)) for name in _OF_ENTITY]
     raise CallError(
         f"{place}: expected (start, end, label), a mapping or an object with these, got "
         f"{type(entity).__name__}"
     )
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, and other values unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _split(split: Any, place: str) -> str:

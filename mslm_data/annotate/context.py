@@ -32,7 +32,7 @@ from mslm_data.annotate.terms.texts import (
 )
 from mslm_data.data.context import FLAGS, REASONS, encode_flags
 from mslm_data.data.documents import Documents, Mentions, Ranges
-from mslm_data.data.ragged import Array, make_offsets
+from mslm_data.data.ragged import Array, count_up, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.io import resources
 from mslm_data.kernels.cues import AND, COMMA, reach
@@ -65,8 +65,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     firsts = np.searchsorted(words[:, 1], mentions.starts, side="right")
     pasts = np.searchsorted(words[:, 0], mentions.ends, side="left")
     lengths = np.maximum(pasts - firsts, 0)
-    shifts = np.repeat(firsts - make_offsets(lengths)[:-1], lengths)
-    word_mentions[np.arange(len(shifts)) + shifts] = np.repeat(np.arange(len(mentions)), lengths)
+    word_mentions[count_up(firsts, lengths)] = np.repeat(np.arange(len(mentions)), lengths)
 
     # Skip sentences without mentions.
     bounds = np.searchsorted(words[:, 0], np.stack([sentences.starts, sentences.ends], axis=1))

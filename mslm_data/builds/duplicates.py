@@ -31,7 +31,7 @@ from mslm_data.builds.decontaminate import find_contaminated
 from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
-from mslm_data.data.ragged import Array, make_offsets
+from mslm_data.data.ragged import Array, count_up, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.io.files import make_folder, read_sealed, write_sealed
@@ -148,7 +148,7 @@ def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np
     # Gather the characters of all words without gaps, because the kernel needs rows.
     lengths = (ends - starts)[is_word]
     bounds = make_offsets(lengths)
-    places = np.arange(bounds[-1]) + np.repeat(starts[is_word] - bounds[:-1], lengths)
+    places = count_up(starts[is_word], lengths)
     hashes = np.empty(len(lengths), np.uint64)
     hash_rows(texts.folded[places], bounds, hashes)
     return hashes, make_offsets(np.bincount(owners[is_word], minlength=len(documents)))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.errors import ShardError
 from mslm_data.look.jobs import Progress
 from mslm_data.look.reading import read_chunks, read_column, reopen
@@ -348,7 +348,7 @@ def _equal_rows(tokens: Ragged, text: npt.NDArray[np.int32], positions: Ints) ->
     """Return whether each row's tokens stand in a text at its position, `[N]`; not at -1."""
     rows = np.flatnonzero(positions >= 0)
     own = tokens.take(rows)
-    places = np.arange(len(own.values)) + np.repeat(positions[rows] - own.offsets[:-1], own.lengths)
+    places = count_up(positions[rows], own.lengths)
     # Differences up to each token; a row is equal if none is added within it.
     differs = make_offsets(text[places] != own.values)
     is_equal = np.zeros(len(tokens), np.bool_)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.encode.word_table import Growing
 from mslm_data.kernels.hashing import EMPTY
 from mslm_data.kernels.term_counts import find_terms, move_terms, number_terms
@@ -265,9 +265,8 @@ def _mention_tokens(examples: Examples) -> tuple[Ragged, npt.NDArray[np.int32]]:
     starts = examples.span_starts
     firsts = starts.values + np.repeat(examples.input_ids.offsets[:-1], starts.lengths)
     lengths = examples.span_ends.values - starts.values
-    offsets = make_offsets(lengths)
-    places = np.arange(offsets[-1]) + np.repeat(firsts - offsets[:-1], lengths)
-    tokens = Ragged(examples.input_ids.values[places], offsets)
+    places = count_up(firsts, lengths)
+    tokens = Ragged(examples.input_ids.values[places], make_offsets(lengths))
     return tokens, examples.word_ids.values[places]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.texts import Array, Texts
-from mslm_data.data.ragged import make_offsets
+from mslm_data.data.ragged import count_up
 from mslm_data.kernels import term_trie as kernels
 from mslm_data.kernels.hashing import EMPTY, enter_words, look_up_words
 
@@ -81,8 +81,7 @@ class TermTrie:
         """
         counts = self._bounds[nodes + 1] - self._bounds[nodes]
         owners = np.repeat(np.arange(len(nodes)), counts)
-        firsts = np.repeat(self._bounds[nodes] - make_offsets(counts)[:-1], counts)
-        return self._order[np.arange(len(owners)) + firsts], owners
+        return self._order[count_up(self._bounds[nodes], counts)], owners
 
     def _compared(self, texts: Texts) -> Array:
         return texts.codes if self._match_case else texts.folded

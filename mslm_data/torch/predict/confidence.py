@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples, check_examples
-from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
@@ -110,7 +110,7 @@ def mention_confidence(
     starts, ends = examples.span_starts.values, examples.span_ends.values
     mention_rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
     original = examples.input_ids.take(mention_rows)
-    tokens = np.arange(len(original.values)) - np.repeat(original.offsets[:-1], original.lengths)
+    tokens = count_up(0, original.lengths)
     is_masked = tokens >= np.repeat(starts, original.lengths)
     is_masked &= tokens < np.repeat(ends, original.lengths)
     masked = np.where(is_masked, examples.ids.mask, original.values)

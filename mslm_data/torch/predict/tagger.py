@@ -23,7 +23,7 @@ from torch import Tensor
 from mslm_data.data import bio
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents, Ranges, in_batches
-from mslm_data.data.ragged import Ragged, make_offsets
+from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
@@ -367,7 +367,7 @@ def _make_words(layout: Layout, max_tokens: int) -> _Words:
     heads = np.flatnonzero(layout.heads)
     bounds = np.append(heads, len(layout.ids))
     sizes = np.minimum(np.diff(bounds), max_tokens)
-    within = np.arange(len(layout.ids)) - np.repeat(heads, np.diff(bounds))
+    within = count_up(0, np.diff(bounds))
     return _Words(
         offsets=np.searchsorted(heads, layout.offsets),
         places=make_offsets(sizes),

@@ -7,7 +7,6 @@ split. Downloads are cached beside it, so a folder that was changed is made agai
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,7 +62,7 @@ def fetch(
                 if entry.unpack:
                     archive.unpack(original, files / name)
                 else:
-                    _link(original, files / name)
+                    _copy(original, files / name)
 
         return [caches.make_sealed(folder / _folder_name(pipeline_name, entries), make)]
 
@@ -119,11 +118,8 @@ def _download(entry: Fetch, folder: Path, progress: Progress | None) -> Path:
     )
 
 
-def _link(original: Path, path: Path) -> None:
-    """Make a file available at another path, as a copy if the file system has no links."""
+def _copy(original: Path, path: Path) -> None:
+    # No link: its creation and removal would change the time stamps of files that builds read.
     make_folder(path.parent)
-    try:
-        os.link(original, path)
-    except OSError:
-        with original.open("rb") as file, caches.open_private(path) as copy:
-            shutil.copyfileobj(file, copy)
+    with original.open("rb") as file, caches.open_private(path) as copy:
+        shutil.copyfileobj(file, copy)

@@ -144,7 +144,10 @@ class TextOptions:
         path = Path(part.path)
         if path.suffix == ".gz":
             return False
-        stop = path.stat().st_size if part.stop < 0 else part.stop
+        try:
+            stop = path.stat().st_size if part.stop < 0 else part.stop
+        except OSError:  # `read` reports it
+            return False
         return stop - part.start > target_bytes and not self.is_one_part(path)
 
     def is_one_part(self, path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.errors import PipelineError
+from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.reading.encodings import (
     Encoding,
@@ -194,3 +194,12 @@ def test_read__leads_to_the_option(tmp_path: Path, name: str) -> None:
 def test_options__an_unknown_encoding_is_refused() -> None:
     with pytest.raises(PipelineError, match=r"expected one of utf-8, .* got 'zip'"):
         SOURCES.make("conll", {"encoding": "zip"})
+
+
+@pytest.mark.parametrize("name", ["bc2gm", "conll", "conllu", "jsonl", "notes", "pubtator", "text"])
+def test_cut__leaves_a_missing_file_to_read(name: str, tmp_path: Path) -> None:
+    source = SOURCES.make(name, {})
+    part = Part(str(tmp_path / "a.txt"))
+
+    with pytest.raises(SourceError, match=r"a\.txt"):
+        [list(source.read(each)) for each in source.cut(part, target_bytes=10)]

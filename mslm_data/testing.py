@@ -12,6 +12,7 @@ of the plug-in.
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
 import shutil
 import tempfile
@@ -552,11 +553,11 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             and the fields that differ; or the loaders give no batches.
     """
     loader = make_loader()
-    states = [_send(loader.state_dict())]
+    states = [_checkpoint(loader)]
     batches: list[dict[str, str]] = []
     for batch in _batches(loader, epochs):
         batches.append(batch)
-        states.append(_send(loader.state_dict()))
+        states.append(_checkpoint(loader))
     _require(bool(batches), "expected batches, got none")
     # The position after the last batch is that of a further epoch, which is not compared.
     for number, state in enumerate(states[:-1]):
@@ -580,6 +581,11 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
         )
 
 
+def _checkpoint(loader: Any) -> Any:
+    # Not by `_send`: between processes, tensors would share their memory with the loader's.
+    return pickle.loads(pickle.dumps(loader.state_dict()))  # noqa: S301 - just written
+
+
 def _batches(loader: Any, epochs: int) -> Iterator[dict[str, str]]:
     for _ in range(epochs):
         for batch in loader:
@@ -596,6 +602,12 @@ def _fields(value: Any, name: str = "batch") -> Iterator[tuple[str, str]]:
             yield from _fields(item, f"{name}[{index}]")
     elif hasattr(value, "tolist"):
         yield name, f"{value.dtype} {value.tolist()}"
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _fields(getattr(value, field.name), f"{name}.{field.name}")
+    elif hasattr(value, "__dict__"):
+        for attribute, item in vars(value).items():
+            yield from _fields(item, f"{name}.{attribute}")
     else:
         yield name, repr(value)
 

@@ -229,7 +229,7 @@ class Counting:
         self.flaw = flaw
         self.state = {"epoch": 0, "batch": 0}
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         while self.state["batch"] < 4:
             number = 10 * self.state["epoch"] + self.state["batch"]
             self.state["batch"] += 1
@@ -272,3 +272,43 @@ def test_assert_resumes__detects_a_loader_that_ends() -> None:
 
     with pytest.raises(AssertionError, match="restored after 0 batches: expected 8 more, got 0"):
         assert_resumes(Ending)
+
+
+@dataclasses.dataclass
+class Fields:
+    """A batch that is no mapping; its representation elides most of a long array."""
+
+    ids: Any
+
+
+class Objects(Counting):
+    def __iter__(self) -> Iterator[Any]:
+        for batch in super().__iter__():
+            ids = np.zeros(5_000)
+            ids[2_500] = batch["input_ids"][0]
+            yield Fields(ids)
+
+
+def test_assert_resumes__compares_the_fields_of_objects() -> None:
+    assert_resumes(Objects)
+    with pytest.raises(AssertionError, match=r"batch 5 differs in batch\.ids"):
+        assert_resumes(lambda: Objects("epoch"))
+
+
+def test_assert_resumes__copies_states_with_tensors() -> None:
+    torch = pytest.importorskip("torch")
+
+    class OfTensors(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.position = torch.zeros(2, dtype=torch.int64)
+
+        def state_dict(self) -> Any:
+            self.position[0], self.position[1] = self.state["epoch"], self.state["batch"]
+            return {"position": self.position}
+
+        def load_state_dict(self, state: Any) -> None:
+            epoch, batch = state["position"].tolist()
+            self.state = {"epoch": epoch, "batch": batch}
+
+    assert_resumes(OfTensors)

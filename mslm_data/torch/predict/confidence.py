@@ -17,6 +17,7 @@ from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
+    batch_by_length,
     evaluating,
     find_module,
     language_model,
@@ -106,23 +107,28 @@ def mention_confidence(
             "examples: the tokenizer has no mask token; build the folder with one that has"
         )
 
-    # A row for each mention, in which only its tokens are masked.
-    starts, ends = examples.span_starts.values, examples.span_ends.values
+    starts = examples.span_starts.values
+    lengths = examples.span_ends.values - starts
     mention_rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
-    original = examples.input_ids.take(mention_rows)
-    tokens = count_up(0, original.lengths)
-    is_masked = tokens >= np.repeat(starts, original.lengths)
-    is_masked &= tokens < np.repeat(ends, original.lengths)
-    masked = np.where(is_masked, examples.ids.mask, original.values)
+    offsets = make_offsets(lengths)
+    logs = np.empty(offsets[-1])
 
     model = language_model(model)
     with evaluating(model):
-        losses = masked_losses(
-            model,
-            original,
-            Ragged(masked, original.offsets),
-            is_masked,
-            ids=examples.ids,
-            batch_size=batch_size,
-        )
-    return MentionConfidence(examples, Ragged(-losses[is_masked], make_offsets(ends - starts)))
+        for mentions in batch_by_length(examples.input_ids.lengths[mention_rows], batch_size):
+            # A row for each mention, in which only its tokens are masked.
+            original = examples.input_ids.take(mention_rows[mentions])
+            is_masked = np.zeros(len(original.values), np.bool_)
+            firsts = original.offsets[:-1] + starts[mentions]
+            is_masked[count_up(firsts, lengths[mentions])] = True
+            masked = np.where(is_masked, examples.ids.mask, original.values)
+            losses = masked_losses(
+                model,
+                original,
+                Ragged(masked, original.offsets),
+                is_masked,
+                ids=examples.ids,
+                batch_size=batch_size,
+            )
+            logs[count_up(offsets[mentions], lengths[mentions])] = -losses[is_masked]
+    return MentionConfidence(examples, Ragged(logs, offsets))

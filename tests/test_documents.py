@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
+from mslm_data.api.building import _spooled
 from mslm_data.errors import BuildError, CallError, MslmDataError
 from mslm_data.source.inputs.spool import spool
 from tests import made
@@ -216,3 +218,8 @@ def test_build__documents_raise_errors_of_the_iterable(tmp_path: Path) -> None:
         md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "file" / "out")
 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_build__documents_are_not_blamed_for_a_full_disk_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="/other/place"), _spooled(rows(), tmp_path / "out"):
+        raise OSError(errno.ENOSPC, "No space left on device", "/other/place")

@@ -19,7 +19,7 @@ from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
-from mslm_data.io.files import make_folder, private_folder
+from mslm_data.io.files import make_folder, naming_full_disk, private_folder
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.registry import did_you_mean
@@ -217,7 +217,8 @@ def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
             raise BuildError(
                 f"{out.parent}: expected a folder to write into, got {error.strerror}"
             ) from None
-        spool(documents, folder)
+        with naming_full_disk(out):
+            spool(documents, folder)
         yield folder
 
 

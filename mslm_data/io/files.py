@@ -50,7 +50,7 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         durable: Whether to sync file and folder to disk, so that the file survives a crash of the
             machine. Default: True. Set False for files that can be made again.
     """
-    with _full_disk_named(path):
+    with naming_full_disk(path):
         handle, temporary = _temporary(path)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -108,13 +108,12 @@ def private_folder(path: Path) -> Iterator[Path]:
     Temporary files and folders left by killed processes in the same place are removed.
     """
     clear_abandoned(path.parent)
-    with _full_disk_named(path):
-        handle, folder = _temporary_folder(path)
-        try:
-            yield folder
-        finally:
-            os.close(handle)
-            shutil.rmtree(folder, ignore_errors=True)
+    handle, folder = _temporary_folder(path)
+    try:
+        yield folder
+    finally:
+        os.close(handle)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
     """
     path = path.resolve()
     make_folder(path.parent)
-    with private_folder(path) as folder:
+    with naming_full_disk(path), private_folder(path) as folder:
         yield folder
         try:
             folder.rename(path)
@@ -143,7 +142,7 @@ def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
 
 
 @contextmanager
-def _full_disk_named(path: Path) -> Iterator[None]:
+def naming_full_disk(path: Path) -> Iterator[None]:
     """Add the path to errors of a full disk."""
     try:
         yield

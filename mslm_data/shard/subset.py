@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -224,9 +223,9 @@ def draw_subset(
     if shots is not None:
         chosen = _take_shots(ranks, mentions, shots)
     else:
-        # Through its decimals: 0.07 of 100 documents are 7, and floats give a little more.
-        exact = Fraction(f"{share or 0:.12g}")
-        size = documents if documents is not None else math.ceil(exact * len(ids))
+        # 0.07 of 100 documents are 7, and 2 / 3 of 3 are 2, where floats may give a little more.
+        exact = round((share or 0) * len(ids), 6)
+        size = documents if documents is not None else max(1, math.ceil(exact))
         chosen = _take_first(ranks, mentions, size)
     is_chosen = np.zeros(len(ids), np.bool_)
     is_chosen[chosen] = True

@@ -139,7 +139,10 @@ def test_subset__gives_rows_like_a_split(train: md.Split) -> None:
         subset.examples(0, len(subset) + 1)
 
 
-@pytest.mark.parametrize(("share", "documents"), [(0.07, 7), (0.29, 29), (0.071, 8), (1, 100)])
+@pytest.mark.parametrize(
+    ("share", "documents"),
+    [(0.07, 7), (0.29, 29), (0.071, 8), (2 / 3, 67), (66 / 100, 66), (1e-9, 1), (1, 100)],
+)
 def test_subset__rounds_the_exact_share_up(share: float, documents: int, tmp_path: Path) -> None:
     rows = [{"id": str(number), "text": "kinase"} for number in range(100)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))

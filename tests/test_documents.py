@@ -189,6 +189,11 @@ def test_build__documents_reject_conflicting_arguments(options: Any, tmp_path: P
         md.build(**{"tokenizer": VOCAB, "out": tmp_path / "out", **options})
 
 
+def test_build__documents_without_their_keyword_are_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=r"got list; pass documents as documents=$"):
+        md.build([{"text": SECRET}], tokenizer=VOCAB, out=tmp_path / "out")  # type: ignore[call-overload]
+
+
 def test_build__documents_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; import mslm_data as md\n"

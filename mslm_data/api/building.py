@@ -434,8 +434,14 @@ def read_named(
         options: See `pipeline.read`.
 
     Raises:
+        CallError: The source has another type, such as a list of documents.
         PipelineError: The name is unknown, or from `pipeline.read`.
     """
+    if not isinstance(source, str | os.PathLike | Mapping):
+        raise CallError(
+            f"source: expected a name, a file or tables, got {type(source).__name__}; pass "
+            "documents as documents="
+        )
     shipped = resources.pipeline_names()
     if isinstance(source, Mapping) or str(source).endswith(".toml") or source in shipped:
         return read(source, sets=sets, options=options)

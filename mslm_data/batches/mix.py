@@ -572,11 +572,12 @@ def _check_distinct(splits: Sequence[SplitShare]) -> None:
     Raises:
         ValueError: A split is repeated, or given with a subset of it.
     """
-    names: dict[str, str] = {}
+    parts: dict[str, SplitShare] = {}
     for part in splits:
-        if part.digest in names:
-            raise ValueError(
-                f"mix: {part.name} has rows of {names[part.digest]}; name it once, with the sum of "
-                "both weights"
+        first = parts.setdefault(part.digest, part)
+        if first is not part:
+            is_whole = first.subset is None and part.subset is None
+            advice = (
+                "name it once, with the sum of both weights" if is_whole else "pass one of them"
             )
-        names[part.digest] = part.name
+            raise ValueError(f"mix: {part.name} has rows of {first.name}; {advice}")

@@ -143,7 +143,7 @@ def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list
         record = {
             "name": part.name,
             "share": part.share,
-            "rows": len(part.split),
+            "rows": len(part.source),
             "times": part.times,
             **{count: getattr(stats, count) for count in (*_COUNTS, *_REALISED)},
         }

@@ -26,6 +26,7 @@ from safetensors import safe_open
 import mslm_data as md
 from experiments.corpora import Cache
 from experiments.training import Schedule, on_masked_tokens, optimise
+from mslm_data._optional import quiet_transformers
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel
@@ -147,17 +148,12 @@ def masked_lm(folder: Path, device: str = "cpu") -> Any:
 
     A CPU uses eager attention, which is faster in bfloat16 than the fused kernel.
     """
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # or it says at length that the head is new
-    transformers.logging.disable_progress_bar()
-    try:
+    with quiet_transformers():  # or it says at length that the head is new
         model = transformers.AutoModelForMaskedLM.from_pretrained(
             folder,
             dtype=torch.float32,
             attn_implementation="eager" if device == "cpu" else "sdpa",
         )
-    finally:
-        transformers.logging.set_verbosity(level)
     return model.to(device)
 
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 from mslm_data.errors import MissingExtraError
 
@@ -81,3 +84,18 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
             f"{wanted_by} needs the package {package}, which is not installed; "
             f"install it with: pip install {what}"
         ) from None
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Suppress logs and progress bars of transformers within a `with` block."""
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()

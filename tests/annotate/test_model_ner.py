@@ -344,3 +344,18 @@ def test_find__returns_spans_with_scores(model: str) -> None:
     (span,) = found.spans
     assert span == Span(0, 7, "X", score=span.score)
     assert 0.9 < span.score <= 1
+
+
+def test_start__restores_the_logging_of_transformers(model: str) -> None:
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_info()
+    logging.enable_progress_bar()
+    try:
+        annotate(ModelNer(model=model), "aspirin")
+        after = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    finally:
+        logging.set_verbosity(before[0])
+
+    assert after == (logging.INFO, True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -226,7 +225,7 @@ def _load_model(name: str, folder: Path, *, head: Head, attentions: bool) -> tup
     torch = _optional.load("torch", wanted_by="scores of an encoder")
     options: dict[str, Any] = {"attn_implementation": "eager"} if attentions else {}
     try:
-        with _quiet(transformers):
+        with _optional.quiet_transformers():
             model, report = getattr(transformers, head).from_pretrained(
                 folder,
                 local_files_only=True,
@@ -286,18 +285,3 @@ def _find_limit(model: Any) -> int | None:
     # RoBERTa-like models number positions from `padding_idx + 1`.
     padding = tables[0].padding_idx
     return int(tables[0].num_embeddings - (0 if padding is None else padding + 1))
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Suppress logs and progress bars of transformers within a `with` block."""
-    log = transformers.utils.logging
-    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        log.set_verbosity(level)
-        if bar:
-            log.enable_progress_bar()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mslm_data._optional import quiet_transformers
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError
 from mslm_data.torch.predict.model_files import OURS, ModelFiles
@@ -31,13 +32,11 @@ def load_files(files: ModelFiles) -> Tagger:
     else:
         load = transformers.AutoModelForTokenClassification.from_pretrained
 
-    hf_logging: Any = transformers.utils.logging
-    hf_logging.disable_progress_bar()
-    hf_logging.set_verbosity_error()
     try:
-        model, report = load(
-            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
+        with quiet_transformers():
+            model, report = load(
+                folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+            )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise AnnotateError(
             f"{folder}: transformers cannot load it as a token-classification model "

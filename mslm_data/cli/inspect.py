@@ -53,7 +53,7 @@ _STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on y
     metavar="ROW",
     help="First row to show, counted from 0.",
 )
-@strategy_options
+@strategy_options()
 @epoch_option
 @show_text_option
 @json_option

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @folder_or_url_argument
 @click.argument("other", type=FolderOrUrl(), metavar="[OTHER]", required=False)
 @split_option("to show")
-@strategy_options
+@strategy_options()
 @epoch_option
 @click.option(
     "--out",
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     default=100,
     show_default=True,
     metavar="N",
-    help="Maximum number of rows in the file.",
+    help="Maximum number of rows in the file, from the first or from `row=N` of --at.",
 )
 @click.option(
     "--at",

@@ -70,11 +70,14 @@ show_text_option = click.option(
 )
 
 
-def strategy_options(command: F) -> F:
+def strategy_options(repeated: str = " Can be repeated to compare strategies.") -> Callable[[F], F]:
     """Add `--strategy`, `--elm`, `--blm`, `--set` and `--seed` to a command.
 
     The command receives them as `names`, `elm`, `blm`, `sets` and `seed`.
     `cli.strategy.make_strategies` makes strategies of the first four.
+
+    Args:
+        repeated: What it means to repeat `--strategy`, for its help text.
     """
     options = (
         click.option(
@@ -85,8 +88,7 @@ def strategy_options(command: F) -> F:
             show_default=True,
             metavar="NAME|FILE.toml|MODULE:NAME",
             help="Masking strategy: a name from `mslm-data recipes --strategies`, a TOML file with "
-            "a table [mask], or your own function or class, whose module is imported. Can be "
-            "repeated to compare strategies.",
+            "a table [mask], or your own function or class, whose module is imported." + repeated,
         ),
         click.option(
             "--elm",
@@ -117,10 +119,13 @@ def strategy_options(command: F) -> F:
         ),
     )
 
-    # Decorators apply in reverse: the option added last is the first one in the help.
-    for option in reversed(options):
-        command = option(command)
-    return command
+    def add(command: F) -> F:
+        # Decorators apply in reverse: the option added last is the first one in the help.
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def split_option(purpose: str, note: str = "") -> Callable[[F], F]:

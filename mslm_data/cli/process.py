@@ -273,7 +273,7 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
     if isinstance(error, OSError) and (message := system_message(error)):
         advice = _ADVICE.get(error.errno or 0)
         return f"{message}; {advice}, then run the same command again" if advice else message
-    return f"{_unexpected(causes)}, which should not happen; --debug shows more"
+    return f"{_unexpected(causes)}, which should not happen; `mslm-data --debug …` shows more"
 
 
 def _has_current_folder() -> bool:

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mslm_data.data.examples import Examples
+from mslm_data.draw import macros, notebook_html
 from mslm_data.io.files import canonical_json
 from mslm_data.kernels.rng import name_streams
+from mslm_data.shard.html import draw_rows
 from mslm_data.shard.pieces import hash_ids
 from mslm_data.shard.row_protocol import (
     CHUNK,
@@ -99,6 +101,12 @@ class Subset(Rows):
             f"Subset({self.documents:,} documents of {self.split!r}: {len(self):,} rows, "
             f"{self.tokens:,} tokens)"
         )
+
+    def _repr_html_(self) -> str:
+        """Render the counts and a few rows for notebooks, as `Split` does."""
+        head = ("subset of", "rows", "tokens", "documents")
+        counts = (self.split.name, len(self), self.tokens, self.documents)
+        return notebook_html(macros("parts.html").table(head, [counts]), draw_rows(self))
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """Return all columns of a row as Python values; negative indices count from the end.

@@ -39,6 +39,7 @@ OBJECTS: dict[str, Callable[[md.Shards], Any]] = {
     "shards": lambda shards: shards,
     "split": lambda shards: shards["train"],
     "mix": lambda shards: md.mix([shards["train"], shards["test"]]),
+    "subset": lambda shards: shards["train"].subset(documents=5, seed=1),
 }
 
 

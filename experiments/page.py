@@ -410,10 +410,13 @@ def _confidence(results: Sequence[Line]) -> list[str]:
 
 
 def _adaptations(results: Sequence[Line]) -> dict[str, list[Line]]:
-    """Return masks -> lines of the adaptation, in the order of the plan; "" for no adaptation."""
+    """Return masks -> lines of the adaptation on text with gold mentions, in the order of the plan.
+
+    No adaptation is "".
+    """
     by_arm: dict[str, list[Line]] = {arm: [] for arm in ("", *ADAPTED)}
     for line in results:
-        if line["run"]["task"] == "adaptation":
+        if (line["run"]["task"], line["run"]["corpus"]) == ("adaptation", "domain"):
             by_arm[line["run"]["arm"]].append(line)
     return {arm: runs for arm, runs in by_arm.items() if runs}
 

@@ -175,6 +175,17 @@ def test_fill_tables__compares_terms_by_corpus() -> None:
     ) in table
 
 
+def test_fill_tables__shows_adaptation_on_text_with_gold_mentions_only() -> None:
+    other = adapted("random spans", 40)
+    other["run"]["corpus"] = "open text"
+
+    guide = "<!-- made: sensitivity -->\n<!-- end -->\n"
+    made = [page.fill_tables(guide, [adapted("token", 40), *more]) for more in ((), (other,))]
+
+    assert "| token | 1 |" in made[0]
+    assert made[1] == made[0]
+
+
 def test_classified__excludes_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "read", lambda: {"ACL-ARC": [1]})
     found = [classified("no adaptation", 0, "010"), classified("token", 0, "001")]

@@ -102,7 +102,14 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     help="Option of the pipeline. Can be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan without writing anything.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object instead of a table: out, splits, read, written and set_aside. "
+    "Several corpora (--source blurb) have their splits under datasets; a part (--part) has no "
+    "counts before it is joined.",
+)
 def command(
     source: str,
     inputs: tuple[str, ...],

@@ -309,6 +309,31 @@ def test_corpus__counts_missed_and_wrong_terms(build: Build, segmenter: str) -> 
     ]
 
 
+def test_corpus__shows_the_recall_of_new_mentions(build: Build) -> None:
+    # "Lithium" is a gold mention of the training split, in another spelling; the others are new.
+    train = {"c": ("LITHIUM helped.", [(0, 7, "Chemical")])}
+    folders = [
+        build(name, {"a": (TEXT, mentions)}, split="test", more={"train": train})
+        for name, mentions in (("weak", WEAK), ("gold", GOLD))
+    ]
+    corpus = Corpus(folders[0], gold=folders[1])
+
+    recall = {
+        split: re.findall(
+            r'<tr data-recall="(\w+)">.*?<td class="n">(\d+)</td><td class="n">(\d+)</td>'
+            r'<td class="n">([\d.]+)%</td>',
+            str(render_view("corpus", corpus, State(view="corpus", split=split), live=False)[0]),
+        )
+        for split in ("test", "train")
+    }
+
+    # Found are olanzapine and proteinuria; the second olanzapine has another label.
+    assert recall == {
+        "test": [("memorised", "1", "0", "0.0"), ("new", "3", "2", "66.7")],
+        "train": [],
+    }
+
+
 def test_corpus__says_where_nothing_differs_from_gold(build: Build) -> None:
     folders = [build(name, {"a": (TEXT, GOLD)}) for name in ("weak", "gold")]
     corpus = Corpus(folders[0], gold=folders[1])

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.gold import Alignment
+from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import read_chunks, reopen
+from mslm_data.look.reading import read_chunks, read_column, reopen
 from mslm_data.look.state import State
+from mslm_data.metrics import CLASSES, MEMORISED, NEW, recall_by_class
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
     MAX_MENTIONS,
@@ -57,10 +58,18 @@ class TermRow(NamedTuple):
 
 
 class GoldTerms(NamedTuple):
-    """The terms of a split that differ most often from gold."""
+    """The terms of a split that differ most often from gold, and the recall of gold mentions.
+
+    Attributes:
+        missed: Terms of gold mentions that were not found.
+        wrong: Terms of mentions that gold does not have.
+        recall: For `memorised` and `new`, see `metrics.recall_by_class`; empty for the training
+            split, or if gold has none.
+    """
 
     missed: tuple[TermCount, ...]
     wrong: tuple[TermCount, ...]
+    recall: Mapping[str, Any]
 
 
 class Pair(NamedTuple):
@@ -157,11 +166,13 @@ def _gold(corpus: Corpus, split: str) -> dict[str, Any] | None:
     if corpus.gold is None:
         return None
     alignment = corpus.align_gold(split) if corpus.shows_text else None
-    result = {"is_aligned": alignment is not None, "rows": 0, "tops": [], "job": None}
+    result = {
+        "is_aligned": alignment is not None, "rows": 0, "tops": [], "recall": {}, "job": None,
+    }  # fmt: skip
     if alignment is None:
         return result
 
-    counting = _counting_gold(corpus, corpus.gold.labels, split, alignment)
+    counting = _counting_gold(corpus, corpus.gold, split, alignment)
     job = corpus.jobs.get("gold-terms", split, counting, patience=_PATIENCE_S)
     terms: GoldTerms | None = job.result
     if terms is None:
@@ -174,25 +185,53 @@ def _gold(corpus: Corpus, split: str) -> dict[str, Any] | None:
     return result | {
         "rows": alignment.rows,
         "tops": [(title, rows) for title, rows in tops if rows],
+        "recall": terms.recall,
     }
 
 
 def _counting_gold(
-    corpus: Corpus, gold_labels: Sequence[str], split_name: str, alignment: Alignment
+    corpus: Corpus, gold: GoldFolder, split_name: str, alignment: Alignment
 ) -> Callable[[Progress], GoldTerms]:
-    """Return a job that counts the missed and wrong mentions of a split by term."""
+    """Return a job that counts missed and wrong mentions by term, and the recall of new ones."""
 
     def count(progress: Progress) -> GoldTerms:
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
         split = reopen(corpus.shards[split_name])
+        known = np.empty(0, np.uint64)
+        if split_name != TRAINING and TRAINING in gold.shards:
+            for _, examples in read_chunks(reopen(gold.shards[TRAINING])):
+                known = np.union1d(known, term_hashes(examples, characters))
+
         missed, wrong = TermTable(), TermTable()
+        mentions = [np.empty((0, 3), np.int64)]
+        documents: dict[str, int] = {}
         for start, examples in read_chunks(split):
             progress(start, len(split))
             comparison = alignment.compare(examples, slice(start, start + len(examples)))
             # Gold mentions stand in the rows of this split, so their text is decoded from it.
             _add_terms(missed, comparison.gold, ~comparison.is_found, start, characters)
             _add_terms(wrong, examples, comparison.is_wrong, start, characters)
-        return GoldTerms(missed.top(TOP, gold_labels), wrong.top(TOP, split.labels))
+
+            # Document, class and hit of each gold mention.
+            ids = read_column(split, "doc_id", np.arange(start, start + len(examples)))
+            numbers = np.array([documents.setdefault(doc_id, len(documents)) for doc_id in ids])
+            is_known = np.isin(term_hashes(comparison.gold, characters), known)
+            columns = (
+                np.repeat(numbers, comparison.gold.span_starts.lengths),
+                np.where(is_known, MEMORISED, NEW),
+                comparison.is_found,
+            )
+            mentions.append(np.stack(columns, axis=1).astype(np.int64))
+
+        recall: Mapping[str, Any] = {}
+        if len(known):
+            document, number, is_found = np.concatenate(mentions).T
+            gold_DK = np.zeros((len(documents), len(CLASSES)), np.int64)  # noqa: N806
+            hits_DK = np.zeros_like(gold_DK)  # noqa: N806
+            np.add.at(gold_DK, (document, number), 1)
+            np.add.at(hits_DK, (document, number), is_found)
+            recall = recall_by_class(gold_DK, hits_DK, with_concepts=False)
+        return GoldTerms(missed.top(TOP, gold.labels), wrong.top(TOP, split.labels), recall)
 
     return count
 

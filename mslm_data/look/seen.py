@@ -12,6 +12,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Progress
 from mslm_data.look.reading import read_chunks, reopen
+from mslm_data.shard.split import Split
 from mslm_data.stats.corpus_counts import TRAINING, TermCharacters, term_hashes
 
 _PATIENCE_S = 0.2
@@ -62,10 +63,24 @@ def _reading(corpus: Corpus) -> Callable[[Progress], SeenTerms]:
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
         hashes = np.empty(0, np.uint64)
         if TRAINING in corpus.shards:
-            split = reopen(corpus.shards[TRAINING])
-            for start, examples in read_chunks(split):
-                progress(start, len(split))
-                hashes = np.union1d(hashes, term_hashes(examples, characters))
+            hashes = read_terms(corpus.shards[TRAINING], characters, progress)
         return SeenTerms(hashes, characters)
 
     return read
+
+
+def read_terms(
+    split: Split, characters: TermCharacters, progress: Progress
+) -> npt.NDArray[np.uint64]:
+    """Return the hashes of a split's terms, sorted.
+
+    Args:
+        split: The split.
+        characters: Makes the hashes.
+        progress: Called with the number of rows read and the number to read.
+    """
+    hashes = np.empty(0, np.uint64)
+    for start, examples in read_chunks(reopen(split)):
+        progress(start, len(split))
+        hashes = np.union1d(hashes, term_hashes(examples, characters))
+    return hashes

@@ -15,8 +15,9 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Job, Progress
 from mslm_data.look.reading import read_chunks, read_column, reopen
+from mslm_data.look.seen import read_terms
 from mslm_data.look.state import State
-from mslm_data.metrics import CLASSES, MEMORISED, NEW, recall_by_class
+from mslm_data.metrics import MEMORISED, NEW, Matches, RecallOfUnseen
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
     MAX_MENTIONS,
@@ -63,7 +64,7 @@ class GoldTerms(NamedTuple):
     Attributes:
         missed: Terms of gold mentions that were not found.
         wrong: Terms of mentions that gold does not have.
-        recall: For `memorised` and `new`, see `metrics.recall_by_class`; empty for the training
+        recall: `memorised` and `new`, see `RecallOfUnseen.result`; empty for the training
             split, or if gold has none.
     """
 
@@ -166,9 +167,7 @@ def _gold(corpus: Corpus, split: str) -> dict[str, Any] | None:
     if corpus.gold is None:
         return None
     alignment = corpus.align_gold(split) if corpus.shows_text else None
-    result = {
-        "is_aligned": alignment is not None, "rows": 0, "tops": [], "recall": {}, "job": None,
-    }  # fmt: skip
+    result = {"is_aligned": alignment is not None, "rows": 0, "tops": [], "recall": {}, "job": None}
     if alignment is None:
         return result
 
@@ -199,68 +198,48 @@ def _counting_gold(
         split = reopen(corpus.shards[split_name])
         known = np.empty(0, np.uint64)
         if split_name != TRAINING and TRAINING in gold.shards:
-            for _, examples in read_chunks(reopen(gold.shards[TRAINING])):
-                known = np.union1d(known, term_hashes(examples, characters))
+            known = read_terms(gold.shards[TRAINING], characters, lambda *_: None)
 
         missed, wrong = TermTable(), TermTable()
-        mentions = [np.empty((0, 3), np.int64)]
-        documents: dict[str, int] = {}
+        recall = RecallOfUnseen()
         for start, examples in read_chunks(split):
             progress(start, len(split))
             comparison = alignment.compare(examples, slice(start, start + len(examples)))
+
             # Gold mentions stand in the rows of this split, so their text is decoded from it.
-            _add_terms(missed, comparison.gold, ~comparison.is_found, start, characters)
-            _add_terms(wrong, examples, comparison.is_wrong, start, characters)
+            terms = term_hashes(comparison.gold, characters)
+            mentions = _stack_mentions(comparison.gold)
+            own_mentions = _stack_mentions(examples)
+            first = np.array([start, 0, 0, 0])
+            is_missed = ~comparison.is_found
+            missed.add(terms[is_missed], mentions[is_missed] + first)
+            is_wrong = comparison.is_wrong
+            wrong.add(term_hashes(examples, characters)[is_wrong], own_mentions[is_wrong] + first)
 
-            # Document, class and hit of each gold mention.
-            ids = read_column(split, "doc_id", np.arange(start, start + len(examples)))
-            numbers = np.array([documents.setdefault(doc_id, len(documents)) for doc_id in ids])
-            is_known = np.isin(term_hashes(comparison.gold, characters), known)
-            columns = (
-                np.repeat(numbers, comparison.gold.span_starts.lengths),
-                np.where(is_known, MEMORISED, NEW),
-                comparison.is_found,
-            )
-            mentions.append(np.stack(columns, axis=1).astype(np.int64))
+            if len(known):
+                classes = np.where(np.isin(terms, known), MEMORISED, NEW)
+                compared = own_mentions[comparison.is_known]
+                doc_ids = read_column(split, "doc_id", np.arange(start, start + len(examples)))
+                recall.add(Matches(mentions, compared, comparison.is_found), classes, doc_ids)
 
-        recall: Mapping[str, Any] = {}
-        if len(known):
-            document, number, is_found = np.concatenate(mentions).T
-            gold_DK = np.zeros((len(documents), len(CLASSES)), np.int64)  # noqa: N806
-            hits_DK = np.zeros_like(gold_DK)  # noqa: N806
-            np.add.at(gold_DK, (document, number), 1)
-            np.add.at(hits_DK, (document, number), is_found)
-            recall = recall_by_class(gold_DK, hits_DK, with_concepts=False)
-        return GoldTerms(missed.top(TOP, gold.labels), wrong.top(TOP, split.labels), recall)
+        return GoldTerms(
+            missed.top(TOP, gold.labels),
+            wrong.top(TOP, split.labels),
+            recall.result() if len(known) else {},
+        )
 
     return count
 
 
-def _add_terms(
-    table: TermTable,
-    examples: Examples,
-    chosen: npt.NDArray[np.bool_],
-    first: int,
-    characters: TermCharacters,
-) -> None:
-    """Count some mentions of rows by term.
-
-    Args:
-        table: The table to add to.
-        examples: The rows.
-        chosen: bool `[S]`, the mentions to count.
-        first: Index of the first row in the split.
-        characters: Characters of the tokenizer.
-    """
-    rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
+def _stack_mentions(examples: Examples) -> npt.NDArray[np.int64]:
+    """Return row, start, end and label of each mention of some rows, `[S, 4]`."""
     columns = (
-        rows,
+        np.repeat(np.arange(len(examples)), examples.span_starts.lengths),
         examples.span_starts.values,
         examples.span_ends.values,
         examples.span_labels.values,
     )
-    mentions = np.stack(columns, axis=1).astype(np.int64)
-    table.add(term_hashes(examples, characters)[chosen], mentions[chosen])
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def _lengths(counts: SplitCounts) -> Histogram:

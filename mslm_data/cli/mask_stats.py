@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.command("mask-stats", short_help="Count what a strategy masks.")
 @folders_or_urls_argument
 @split_option("to count", "Training needs the weights of its training split.")
-@strategy_options(repeated="")
+@strategy_options(several=False)
 @click.option(
     "--epochs",
     type=click.IntRange(1),

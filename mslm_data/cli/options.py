@@ -70,14 +70,14 @@ show_text_option = click.option(
 )
 
 
-def strategy_options(repeated: str = " Can be repeated to compare strategies.") -> Callable[[F], F]:
+def strategy_options(*, several: bool = True) -> Callable[[F], F]:
     """Add `--strategy`, `--elm`, `--blm`, `--set` and `--seed` to a command.
 
     The command receives them as `names`, `elm`, `blm`, `sets` and `seed`.
     `cli.strategy.make_strategies` makes strategies of the first four.
 
     Args:
-        repeated: What it means to repeat `--strategy`, for its help text.
+        several: Whether the command compares strategies, if `--strategy` is repeated.
     """
     options = (
         click.option(
@@ -88,7 +88,8 @@ def strategy_options(repeated: str = " Can be repeated to compare strategies.") 
             show_default=True,
             metavar="NAME|FILE.toml|MODULE:NAME",
             help="Masking strategy: a name from `mslm-data recipes --strategies`, a TOML file with "
-            "a table [mask], or your own function or class, whose module is imported." + repeated,
+            "a table [mask], or your own function or class, whose module is imported."
+            + (" Can be repeated to compare strategies." if several else ""),
         ),
         click.option(
             "--elm",

@@ -182,7 +182,8 @@ class MentionScores:
         columns[:, 0] = 1
         hits = gold_mentions[is_hit]
         for kind, mentions in enumerate((hits, gold_mentions, predicted_mentions)):
-            rows, labels = mentions[:, 0], mentions[:, 3]
+            rows = mentions[:, 0]
+            labels = mentions[:, 3]
             np.add.at(columns, (rows, 1 + 3 * labels + kind), 1)
         self._sums.add(first.sum(axis=1), columns)
 

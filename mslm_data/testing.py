@@ -540,8 +540,8 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             assert_resumes(lambda: MyLoader(data, batch_size=4))
 
     The loader is an iterable with `state_dict` and `load_state_dict`, as torchdata's
-    StatefulDataLoader has them. Each iteration is an epoch. States are copied, as
-    by a checkpoint. N batches take N**2 / 2 more, so use a few rows.
+    StatefulDataLoader has them. Each iteration is an epoch. States are copied, as by a checkpoint.
+    With N batches, about N**2 / 2 are made, so use a few rows.
 
     Args:
         make_loader: Returns a new loader at its first batch. All loaders must be alike.
@@ -549,8 +549,8 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             epoch are compared too.
 
     Raises:
-        AssertionError: A restored loader gives another batch than the first loader gave, names it,
-            and the fields that differ; or the loaders give no batches.
+        AssertionError: There are no batches, or a restored loader gives too few or another one. The
+            message names the batch and the fields that differ.
     """
     loader = make_loader()
     states = [_checkpoint(loader)]
@@ -559,6 +559,7 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
         batches.append(batch)
         states.append(_checkpoint(loader))
     _require(bool(batches), "expected batches, got none")
+
     # The position after the last batch is that of a further epoch, which is not compared.
     for number, state in enumerate(states[:-1]):
         restored = make_loader()

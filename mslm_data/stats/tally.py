@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
@@ -26,8 +27,7 @@ from mslm_data.stats.masked_words import MaskedWords
 
 Counts = npt.NDArray[np.int64]
 
-LENGTH_COLUMNS = 5
-"""Number of fields of `LengthCounts`."""
+LENGTH_COLUMNS = len(dataclasses.fields(LengthCounts))
 
 
 def mask_stats(

@@ -474,7 +474,10 @@ class _Reader:
 
     @cached_property
     def _opens_with_i(self) -> bool:
-        """Whether a tag I may begin a mention in this file, judged by its beginning."""
+        """Whether a tag I may begin a mention in this file, as in IOB1.
+
+        Decided from the readable sentences at the file's beginning; see `tags.opens_with_i`.
+        """
         num_mentions = num_late = 0
         for document in _documents(self._beginning()):
             for sentence in document.sentences:

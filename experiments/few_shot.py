@@ -57,7 +57,7 @@ BATCH_SIZE = 16
 
 
 def steps(lines: Sequence[Line]) -> Iterator[Step]:
-    """Yield the runs: tries, the primary comparison by replicates, then the rest."""
+    """Yield the runs: tries, the primary comparison, the curve of the yardstick, then the rest."""
     for corpus, share in itertools.product(CORPORA, SHARES):
         for run in tries(corpus, share):
             yield Step(run=run)
@@ -65,6 +65,11 @@ def steps(lines: Sequence[Line]) -> Iterator[Step]:
     for replicate in REPLICATES:
         for corpus, share in itertools.product(CORPORA, SHARES):
             yield from _compare(PRIMARY, corpus, share, replicate, SEEDS, lines)
+
+    # The yardstick needs this arm's curve alone.
+    for replicate in REPLICATES:
+        for corpus, share in itertools.product(CORPORA, OTHER_SHARES):
+            yield from _compare(("none",), corpus, share, replicate, 1, lines)
 
     for replicate in REPLICATES:
         for share in SHARES:

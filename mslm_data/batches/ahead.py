@@ -23,8 +23,8 @@ class SplitPrefetcher:
     """Downloads and closes the shards of one split during a pass.
 
     The pass reads the shards in the order of `uses`. A window of it moves along: shards before the
-    window are finished and closed, shards in it are open, and shards after it are downloaded as far
-    as `cache_bytes` allows.
+    window are finished and closed, shards in it are open, and up to `TOGETHER` shards after it are
+    downloaded if `cache_bytes` allows.
     """
 
     def __init__(self, split: Split, order: EpochOrder, uses: ShardUses, ahead: Ahead) -> None:
@@ -46,6 +46,8 @@ class SplitPrefetcher:
         self._bytes = np.array(split.shard_bytes, np.int64)
         self._num_done = -1
         """Number of leading items of `uses` that are finished; -1 before the first batch."""
+        self._num_begun = 0
+        """Number of leading items of `uses` that are finished or in the window."""
         self._num_requested = 0
         """Number of leading items of `uses` that are finished or whose download was requested."""
         self._check_cache_size()
@@ -56,12 +58,12 @@ class SplitPrefetcher:
         Raises:
             ShardError: The file of a finished shard has changed.
         """
-        num_done, stop = self._order.needed_shards(self._uses, start, after)
+        num_done, self._num_begun = self._order.needed_shards(self._uses, start, after)
         if num_done > self._num_done:
             # Update the number first: a thread asks `_is_needed` before it downloads, and must not
             # download a shard again that is being closed.
             self._num_done = num_done
-            self._split.keep(set(self._uses.shards[num_done:stop].tolist()))
+            self._split.keep(set(self._uses.shards[num_done : self._num_begun].tolist()))
         self._num_requested = max(num_done, self._num_requested)
 
     def fetch_next(self) -> None:
@@ -72,15 +74,20 @@ class SplitPrefetcher:
             ShardError: The remote folder has changed.
         """
         jobs: list[Callable[[], object]] = []
-        while self._num_requested < len(self._uses.shards) and len(jobs) < TOGETHER:
-            size = self._count_bytes(max(self._num_done, 0), self._num_requested + 1)
-            if self._split.cache_bytes is not None and size > self._split.cache_bytes:
-                break
+        stop = min(self._num_begun + TOGETHER, len(self._uses.shards))
+        while self._num_requested < stop and self._fits(self._num_requested):
             shard = int(self._uses.shards[self._num_requested])
             is_needed = partial(self._is_needed, self._num_requested)
             jobs += self._split.fetches_ahead([shard], is_needed)
             self._num_requested += 1
         self._ahead.add(jobs)
+
+    def _fits(self, use: int) -> bool:
+        """Return whether a shard fits into `cache_bytes` beside those of the window."""
+        cache_bytes = self._split.cache_bytes
+        return cache_bytes is None or (
+            self._count_bytes(max(self._num_done, 0), use + 1) <= cache_bytes
+        )
 
     def _is_needed(self, use: int) -> bool:
         return use >= self._num_done

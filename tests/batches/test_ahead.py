@@ -251,6 +251,20 @@ def test_mix__starts_with_its_first_shards_and_closes_finished_ones(
     assert most < 9
 
 
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_mix__looks_at_few_shards_ahead(
+    folder: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An epoch of 400 rounds reads a shard thousands of times. All at once would take minutes.
+    train = load(folder)["train"]
+    calls: list[list[int]] = []
+    monkeypatch.setattr(Split, "fetches_ahead", lambda _, shards, __: calls.append(shards) or [])
+
+    next(iter(Batches(md.mix([train], epoch_size=400 * train.tokens), "joint", **options)))
+
+    assert 0 < len(calls) < len(train.shard_rows) + ahead.TOGETHER
+
+
 @pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 def test_mix__holds_cache_bytes_while_rows_are_read(
     folder: Path, other: Path, url: str, cached: Path, options: dict[str, Any]

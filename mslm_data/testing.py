@@ -17,9 +17,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import islice, pairwise
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,6 +56,8 @@ _REASON = re.compile(r"expected .+, (got|found) ")
 """Format of the reasons for documents that are set aside."""
 _SHORTEST_WORD = 4
 """Minimum number of letters of words that messages must not repeat."""
+_ATOMS = (str, bytes, int, float, complex, Enum, NoneType)
+"""Types whose representation has the whole value."""
 
 
 def _require(condition: bool, promise: str) -> None:
@@ -593,24 +597,63 @@ def _batches(loader: Any, epochs: int) -> Iterator[dict[str, str]]:
             yield dict(_fields(batch))
 
 
-def _fields(value: Any, name: str = "batch") -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each array or other value in nested containers."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _fields(item, f"{name}[{key!r}]")
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _fields(item, f"{name}[{index}]")
+def _fields(
+    value: Any, name: str = "batch", containers: tuple[int, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each array or other value in nested containers.
+
+    Args:
+        value: A batch, or a part of it.
+        name: Name of the part.
+        containers: Ids of the objects around it.
+
+    Raises:
+        AssertionError: An object can neither be read as values nor be pickled.
+    """
+    if isinstance(value, _ATOMS):
+        yield name, f"{type(value).__qualname__} {value!r}"
+    elif isinstance(value, type | FunctionType | BuiltinFunctionType | ModuleType):
+        yield name, value.__name__
     elif hasattr(value, "tolist"):
-        yield name, f"{value.dtype} {value.tolist()}"
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _fields(getattr(value, field.name), f"{name}.{field.name}")
-    elif hasattr(value, "__dict__"):
-        for attribute, item in vars(value).items():
-            yield from _fields(item, f"{name}.{attribute}")
+        dtype = getattr(value, "dtype", type(value).__qualname__)
+        yield name, f"{dtype} {value.tolist()}"
+    elif id(value) in containers:
+        yield name, f"itself, around {len(containers) - containers.index(id(value))} levels"
     else:
-        yield name, repr(value)
+        parts = dict(_parts(value, name))
+        yield name, f"{type(value).__qualname__} of {len(parts)}"
+        for part, item in parts.items():
+            yield from _fields(item, part, (*containers, id(value)))
+
+
+def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the names and the values in a container or an object."""
+    if hasattr(value, "to_pydict"):  # tables and record batches of Arrow
+        value = value.to_pydict()
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)
+
+    if isinstance(value, Mapping):
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value))
+    else:
+        try:
+            _, arguments, state, items, pairs = (*value.__reduce_ex__(4), None, None, None)[:5]
+        except TypeError:
+            raise AssertionError(
+                f"{name}: objects of type {type(value).__qualname__} cannot be compared; yield "
+                "arrays, or objects that can be pickled"
+            ) from None
+        # The state of an object with slots is a pair: attributes, slots.
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, Mapping):
+                yield from ((f"{name}.{key}", item) for key, item in part.items())
+            elif part is not None:
+                yield f"{name} (state)", part
+        yield f"{name} (arguments)", arguments
+        yield f"{name} (items)", [*(items or ())]
+        yield f"{name} (pairs)", dict(pairs or ())
 
 
 # Shared -------------------------------------------------------------------------------------------

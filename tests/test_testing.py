@@ -5,12 +5,16 @@ Correct plug-ins pass in the tests of each room.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import enum
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import mslm_data as md
@@ -293,6 +297,76 @@ def test_assert_resumes__compares_the_fields_of_objects() -> None:
     assert_resumes(Objects)
     with pytest.raises(AssertionError, match=r"batch 5 differs in batch\.ids"):
         assert_resumes(lambda: Objects("epoch"))
+
+
+class Word(str):
+    __slots__ = ()
+
+
+class Color(enum.Enum):
+    FIRST = 0
+    SECOND = 1
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def wrapped(value: int) -> Any:
+    """Return an object that refers to itself."""
+    whole: list[Any] = [value]
+    whole.append(whole)
+    return whole
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Word,
+        lambda number: Color(number % 2),
+        lambda number: {number},
+        lambda number: collections.deque([number]),
+        lambda number: Slotted(Slotted(number)),
+        ValueError,
+        lambda number: [] if number % 2 else {},
+        wrapped,
+        lambda number: pa.table({"x": np.arange(200) + (np.arange(200) == 100) * number}),
+        lambda number: pytest.importorskip("pandas").DataFrame({"x": [number] * 200}),
+    ],
+    ids=[
+        "subclass",
+        "enum",
+        "set",
+        "deque",
+        "slots",
+        "exception",
+        "empty",
+        "cycle",
+        "arrow",
+        "pandas",
+    ],
+)
+def test_assert_resumes__compares_objects_of_any_type(make: Callable[[int], Any]) -> None:
+    class Made(Counting):
+        def __iter__(self) -> Iterator[Any]:
+            for batch in super().__iter__():
+                yield make(int(batch["input_ids"][0]))
+
+    assert_resumes(Made)
+    with pytest.raises(AssertionError, match="restored after 1 batches: batch 1 differs in batch"):
+        assert_resumes(lambda: Made("repeats"))
+
+
+def test_assert_resumes__rejects_objects_that_cannot_be_compared() -> None:
+    class Unknown(Counting):
+        def __iter__(self) -> Iterator[Any]:
+            return (threading.Lock() for _ in super().__iter__())
+
+    with pytest.raises(AssertionError, match="batch: objects of type lock cannot be compared"):
+        assert_resumes(Unknown)
 
 
 def test_assert_resumes__copies_states_with_tensors() -> None:

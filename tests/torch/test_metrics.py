@@ -381,6 +381,20 @@ def test_evaluate__separates_memorised_from_new_mentions(tmp_path: Path) -> None
     assert unseen["documents"] == len({test[row]["doc_id"] for row in range(len(test))})
 
 
+def test_evaluate__rejects_training_rows_of_another_tokenizer(tmp_path: Path) -> None:
+    made.built(tmp_path / "out")
+    inputs = [made.SAMPLE / "ncbi-disease"]
+    made.build(made.pipeline_of(), inputs, made.byte_level(), tmp_path / "bpe", workers=1)
+    test, train = (md.load(tmp_path / name)["test"] for name in ("out", "bpe"))
+    oracle = Oracle(test.examples(), labels=len(test.labels))
+
+    for rows in (test, test.subset(share=1.0), test.examples()):
+        with pytest.raises(ValueError, match="train: expected rows of the same tokenizer"):
+            evaluate(oracle, rows, labels=test.labels, train=train)
+    with pytest.raises(TypeError, match=r"train: expected the split .*, got Shards"):
+        evaluate(oracle, test, labels=test.labels, train=md.load(tmp_path / "out"))  # type: ignore[arg-type]
+
+
 def test_evaluate__separates_synonyms_if_both_folders_have_concepts(tmp_path: Path) -> None:
     rows = {
         "train": [("Gout came.", "gout", "D1"), ("Flu and cold.", "flu", "D2|D3")],

@@ -94,9 +94,10 @@ def evaluate(
         is the result of `RecallOfUnseen.result`, with bootstrap intervals over documents.
 
     Raises:
-        TypeError: `rows` is neither a split nor examples, or `labels` is a string.
-        ValueError: The model returns no logits or logits of another shape, model and rows have
-            different tokenizers, or labels do not match.
+        TypeError: `rows` is neither a split nor examples, `train` is not a split, or `labels` is a
+            string.
+        ValueError: The model returns no logits or logits of another shape; model, rows and `train`
+            have different tokenizers; or labels do not match.
         AnnotateError: The model's scores are NaN.
     """
     check_names("labels", labels)
@@ -235,6 +236,7 @@ class _Unseen:
     """Classifies gold mentions by the training rows, chunk by chunk, and counts their recall."""
 
     def __init__(self, rows: Rows | Examples, train: Rows) -> None:
+        _check_train(rows, train)
         self._tokenizer = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
         self._known = KnownMentions.from_rows(train, self._tokenizer)
 
@@ -279,6 +281,31 @@ class _Unseen:
     def result(self) -> dict[str, Any]:
         """Return the result of `RecallOfUnseen.result`."""
         return self._recall.result()
+
+
+def _check_train(rows: Rows | Examples, train: Any) -> None:
+    """Check that training rows have the tokenizer of the rows, so that texts can be compared.
+
+    Raises:
+        TypeError: `train` is not a split.
+        ValueError: The tokenizers differ.
+    """
+    if not isinstance(train, Rows):
+        raise TypeError(
+            "train: expected the split that the model was trained on, such as "
+            f"md.load(folder)['train'], or a subset of it, got {type(train).__name__}"
+        )
+
+    if isinstance(rows, Examples):  # these do not know their tokenizer, only its special ids
+        is_same = rows.ids == train.token_ids
+    else:
+        digests = {each.splits[0].split.manifest.tokenizer["sha256"] for each in (rows, train)}
+        is_same = len(digests) == 1
+    if not is_same:
+        raise ValueError(
+            "train: expected rows of the same tokenizer as the scored rows, got another; build "
+            "both folders with the tokenizer of the model"
+        )
 
 
 def _row_documents(rows: Rows | Examples) -> Iterable[Any]:

@@ -237,7 +237,8 @@ class Server:
             return PlainTextResponse("not found", 404)
 
         # htmx names the element to replace: "main" after a change of the form, "page" after one
-        # of the view, "counts" while the split is counted. Browsers load the whole page.
+        # of the view, "counts" while the split is counted. A view that waits for a job replaces
+        # its section, which has no name. Browsers load the whole page.
         target = request.headers.get("hx-target", "") if "hx-request" in request.headers else None
         headers: dict[str, str] = {}
         state = self._start.change(view=view)
@@ -254,13 +255,15 @@ class Server:
                 html, state = render_view(view, self._corpus, state, live=True)
         except (MslmDataError, ValueError) as error:
             problems.append(FormProblem(str(error), getattr(error, "field", "")))
-        if target == "counts":
-            return HTMLResponse(html)
 
-        # The last good view stays until a wrong value is mended.
-        if target == "main" and (not html or any(problem.is_value for problem in problems)):
+        # The last good view stays until a wrong value is mended. A view that asks again stands
+        # below the messages already, and goes on.
+        is_changed = target == "main" and any(problem.is_value for problem in problems)
+        if target not in (None, "page") and (not html or is_changed):
             headers = {"HX-Retarget": "#problem", "HX-Reswap": "innerHTML"}
             return HTMLResponse(render("problem.html", problems=problems), headers=headers)
+        if target == "counts":
+            return HTMLResponse(html)
 
         # The address restores the view. Only another view is a new entry of the browser's history.
         address = f"/{self._token}/{view}?{state.address()}"
@@ -277,8 +280,9 @@ class Server:
             "html": html,
             "problems": problems,
         }
-        if target is not None and target != "page":
-            return HTMLResponse(render("main.html", **context), headers=headers)
+        if target not in (None, "page"):
+            template = "main.html" if target == "main" else "section.html"
+            return HTMLResponse(render(template, **context), headers=headers)
         context |= {
             "title": f"{_titles(self._corpus)}: {context['title_of_view']}",
             "heading": _titles(self._corpus),

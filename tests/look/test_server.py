@@ -261,6 +261,20 @@ def test_server__shows_the_others_beside_a_strategy_that_lacks_its_file(chem: Sh
     assert ("data-view" in alone, 'data-field="s1"' in alone) == (False, True)
 
 
+def test_server__answers_a_view_that_asks_again_with_its_section_alone(chem: Shards) -> None:
+    again = {"HX-Request": "true"}  # the section of a view has no id, so htmx names no target
+    with served(Corpus(chem, live=True)) as server:
+        section = ask(at(server, "strategy", "s1=keywords&s2=span"), headers=again)
+        nothing = ask(at(server, "strategy", "s1=keywords"), headers=again)
+
+    # The message about `keywords` stands above the section and would come twice.
+    assert section.text.startswith("<section ")
+    assert 'id="problem' not in section.text
+    assert "hx-retarget" not in section.headers
+    assert nothing.headers["hx-retarget"] == "#problem"
+    assert 'data-field="s1"' in nothing.text
+
+
 def test_form__marks_strategies_that_lack_a_file(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         page = ask(server.address).text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,8 +12,8 @@ Progress = Callable[[int, int], None]
 """Called with the amount done and the total. It raises `CancelledError` in a cancelled job."""
 _LOW = 10
 """Priority of job threads, as for `nice`."""
-_KEPT = 64
-"""Maximum number of results in the cache."""
+_KEPT = 256
+"""Maximum number of jobs in the cache. A slider that moves leaves many cancelled ones."""
 
 
 class CancelledError(Exception):
@@ -26,7 +25,7 @@ class Job:
 
     Attributes:
         done: Progress in `[0, 1]`.
-        result: Return value; None before the end.
+        result: Return value; None before the end, and if the job was cancelled.
         error: Exception raised by the function, or None.
     """
 
@@ -41,14 +40,21 @@ class Job:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the function has returned or raised."""
+        """Whether the function has ended."""
         return self._ended.is_set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the function has ended, or will, without a result."""
+        return not self._wanted
 
     def run(self) -> None:
         """Call the function, and keep its result or error."""
         try:
             self._progress(0, 1)
             self.result = self._function(self._progress)
+        except CancelledError:
+            pass
         except Exception as error:  # noqa: BLE001 - raised again by `Jobs.get`
             self.error = error
         finally:
@@ -69,7 +75,7 @@ class Job:
 
 
 class Jobs:
-    """Starts jobs and caches their results. Each slot holds one unfinished job.
+    """Starts jobs and caches their results.
 
     Attributes:
         in_background: Whether `get` may return unfinished jobs. Otherwise it waits for them.
@@ -80,8 +86,7 @@ class Jobs:
         self.in_background = in_background
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._results: OrderedDict[Hashable, Job] = OrderedDict()
-        self._running: dict[str, Job] = {}
+        self._jobs: dict[tuple[str, Hashable], Job] = {}
 
     def get(
         self,
@@ -92,30 +97,35 @@ class Jobs:
         patience: float = 0.0,
         begin: bool = True,
     ) -> Job:
-        """Return the job for a key. A new job cancels the unfinished one in its slot.
+        """Return the job for a key. A new job cancels the unfinished ones in its slot.
+
+        A job that starts again after it was cancelled cancels no other. Otherwise two tabs, which
+        ask again until they have their counts, would cancel each other's forever.
 
         Args:
             slot: Name of the kind of count, such as `counts`.
             key: All inputs of the result.
             function: Computes the result. It must report progress often, to be cancelled soon.
             patience: Seconds to wait for the result, so that a quick one is shown at once.
-            begin: Start a new job. False only cancels the other: the caller answers its request
+            begin: Start a new job. False only cancels the others: the caller answers its request
                 first, and asks again.
+
+        Returns:
+            The job. It has no result yet if it is unfinished, or was cancelled meanwhile.
 
         Raises:
             Exception: The error of the function.
         """
         with self._lock:
-            job = self._results.get((slot, key))
-            # Another key means that the page has changed, so the older count is of no use.
+            job = self._jobs.get((slot, key))
+            # A new key means that the page has changed, so the older counts are of no use.
             if job is None:
                 self._cancel(slot)
+            if job is None or job.is_cancelled:
                 job = Job(function)
                 if self.in_background and not begin:
                     return job
-                self._results[slot, key] = self._running[slot] = job
-                if len(self._results) > _KEPT:
-                    self._results.popitem(last=False)
+                self._keep((slot, key), job)
                 threading.Thread(
                     target=self._run, args=(job,), name=f"mslm-data-{slot}", daemon=True
                 ).start()
@@ -133,21 +143,25 @@ class Jobs:
         with self._turn:
             job.run()
 
+    def _keep(self, key: tuple[str, Hashable], job: Job) -> None:
+        """Keep a job, in place of the oldest one that has ended."""
+        self._jobs[key] = job
+        if len(self._jobs) > _KEPT:
+            ended = [key for key, kept in self._jobs.items() if kept.is_ready]
+            for oldest in ended[:1]:
+                del self._jobs[oldest]
+
     def _cancel(self, slot: str) -> None:
-        """Cancel the unfinished job of a slot, and remove it from the cache."""
-        running = self._running.get(slot)
-        if running is None or running.is_ready:
-            return
-        running.cancel()
-        self._results = OrderedDict(
-            (name, kept) for name, kept in self._results.items() if kept is not running
-        )
+        """Cancel the unfinished jobs of a slot."""
+        for (name, _), job in self._jobs.items():
+            if name == slot and not job.is_ready:
+                job.cancel()
 
     def cancel(self) -> None:
         """Cancel all jobs, and wait for their end."""
         with self._lock:
-            running = list(self._running.values())
-        for job in running:
+            jobs = list(self._jobs.values())
+        for job in jobs:
             job.cancel()
-        for job in running:
+        for job in jobs:
             job.wait(threading.TIMEOUT_MAX)

@@ -280,7 +280,14 @@ def test_counts__show_progress_and_are_cancelled_by_the_next_change(
         tab.wait_for("document.querySelector('#counts [data-count=n_elm]')?.innerText === '0'")
 
         assert first["n_elm"] == "81"
-        wait_for(lambda: all(job.is_ready for job in corpus.jobs._running.values()))
+        wait_for(lambda: all(job.is_ready for job in corpus.jobs._jobs.values()))
+
+        # A view that asks again replaces its section, and adds nothing above it.
+        show_view(tab, "strategy")
+        tab.set("seed", "3")
+        tab.wait_for("location.search.includes('seed=3')")
+        counted(tab)
+        assert tab.run("document.querySelectorAll('#main > *').length") == 2
 
 
 def test_ended__a_change_after_the_servers_end_says_so(chem: Shards, tab: Browser) -> None:

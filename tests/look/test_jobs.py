@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mslm_data.look.jobs import CancelledError, Job, Jobs, Progress
+from mslm_data.look.jobs import Job, Jobs, Progress
 from tests.support.waiting import wait_for
 
 
@@ -25,7 +26,7 @@ def test_get__cancels_the_running_job_of_its_slot_only() -> None:
     go_on.set()
 
     wait_for(lambda: first.is_ready and second.is_ready)
-    assert isinstance(first.error, CancelledError)
+    assert (first.result, first.error) == (None, None)
     assert (second.result, other.result) == ("two", True)
 
 
@@ -38,6 +39,39 @@ def test_get__restarts_a_cancelled_job_and_keeps_results() -> None:
     kept = jobs.get("counts", 2, endless)
 
     assert (again.result, kept.result) == ("one", "two")
+
+
+def test_get__two_pages_that_ask_again_both_get_their_counts() -> None:
+    jobs = Jobs(in_background=True)
+    go_on = threading.Event()
+
+    def count(progress: Progress) -> str:
+        go_on.wait(600)
+        progress(1, 2)
+        return "counted"
+
+    for _ in range(3):
+        asked = [jobs.get("counts", page, count) for page in (1, 2)]
+    go_on.set()
+
+    wait_for(lambda: all(job.is_ready for job in asked))
+    assert [job.result for job in asked] == ["counted", "counted"]
+
+
+def test_get__waits_for_a_cancelled_job_without_an_error() -> None:
+    jobs = Jobs(in_background=True)
+    waiting = threading.Event()
+
+    def count(progress: Progress) -> None:
+        waiting.set()
+        endless(progress)
+
+    with ThreadPoolExecutor(1) as page:
+        answer = page.submit(jobs.get, "counts", 1, count, patience=600)
+        waiting.wait(600)
+        jobs.get("counts", 2, lambda _: "two")
+
+        assert answer.result().result is None
 
 
 def test_get__without_begin_only_cancels() -> None:

@@ -6,7 +6,8 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,10 +32,42 @@ def make_strategies(
 ) -> dict[str, Strategy]:
     """Make the strategies of a command, by name.
 
-    With several strategies, `elm` and `blm` are passed to those that have the option.
-
     Args:
         shards: The folder whose `vocab/` is searched first for lexicons and score columns.
+        names: See `options_by_strategy`, as for `elm`, `blm` and `sets`.
+        elm: See `names`.
+        blm: See `names`.
+        sets: See `names`.
+
+    Raises:
+        PipelineError: A strategy or option is unknown, a value is wrong, or a rate depends on the
+            training step, which commands do not know.
+        UsageError: See `options_by_strategy`.
+    """
+    strategies = {}
+    for name, options in options_by_strategy(names, elm=elm, blm=blm, sets=sets).items():
+        if _is_own(name):
+            strategies[name] = shards.strategy(_made(name, _own(name), options))
+        else:
+            strategies[name] = shards.strategy(name, **options)
+        if strategies[name].follows_training:
+            raise PipelineError(
+                f"strategy '{name}': a rate depends on the training step or on the tokens seen, "
+                "which a command does not know; set it to a number, such as the rate of one phase"
+            )
+
+    return strategies
+
+
+def options_by_strategy(
+    names: Sequence[str], *, elm: float | None, blm: float | None, sets: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the options that a command sets for each of its strategies.
+
+    With several strategies, `elm` and `blm` are passed to those that have the option. A single
+    strategy without it raises an error when it is made.
+
+    Args:
         names: Registered names, TOML files with a table `[mask]`, or `module:name` of the user's
             own functions or classes.
         elm: Value of the option `elm`; None for the default of each strategy.
@@ -43,8 +76,7 @@ def make_strategies(
             value is TOML, otherwise a string.
 
     Raises:
-        PipelineError: A strategy or option is unknown, a value is wrong, or a rate depends on the
-            training step, which commands do not know.
+        PipelineError: A strategy is unknown.
         UsageError: A value of `sets` is malformed, names another strategy, or repeats `elm` or
             `blm`.
     """
@@ -54,31 +86,29 @@ def make_strategies(
         if option in rates:
             raise click.UsageError(f"--set {option}: cannot be combined with --{option}")
 
-    strategies = {}
+    options: dict[str, dict[str, Any]] = {}
     for name in names:
-        # Of several strategies, only some may have the options `elm` and `blm`. A single one
-        # without them raises an error.
-        options: dict[str, Any] = dict(rates)
-        own = _own(name) if _is_own(name) else None
-        if len(names) > 1 and not name.endswith(".toml") and name not in NO_MASKS:
-            known = default_options(name) if own is None else inspect.signature(own).parameters
-            options = {option: value for option, value in options.items() if option in known}
+        known = _known_options(name) if rates and len(names) > 1 else rates
+        options[name] = {option: value for option, value in rates.items() if option in known}
+        options[name] |= {
+            option: value for whose, option, value in assignments if whose in ("", name)
+        }
+    return options
 
-        for whose, option, value in assignments:
-            if whose in ("", name):
-                options[option] = value
 
-        if own is None:
-            strategies[name] = shards.strategy(name, **options)
-        else:
-            strategies[name] = shards.strategy(_made(name, own, options))
-        if strategies[name].follows_training:
-            raise PipelineError(
-                f"strategy '{name}': a rate depends on the training step or on the tokens seen, "
-                "which a command does not know; set it to a number, such as the rate of one phase"
-            )
+def _known_options(name: str) -> Collection[str]:
+    """Return the options of a strategy.
 
-    return strategies
+    Raises:
+        PipelineError: The strategy is unknown.
+    """
+    from mslm_data.mask.file import read_table
+
+    if _is_own(name):
+        return inspect.signature(_own(name)).parameters
+    if name.endswith(".toml"):
+        name = str(read_table(Path(name)).get("use", "picks"))
+    return () if name in NO_MASKS else default_options(name)
 
 
 def _is_own(name: str) -> bool:

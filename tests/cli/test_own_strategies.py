@@ -84,6 +84,29 @@ def test_strategy__invalid_own_strategies_exit_with_1(
 
 
 @pytest.mark.usefixtures("here")
+def test_rates__are_for_the_strategies_that_have_them(built: Path) -> None:
+    Path("span.toml").write_text('[mask]\nuse = "span"\n', encoding="utf-8")
+    Path("joint.toml").write_text('[mask]\nuse = "joint"\n', encoding="utf-8")
+    Path("picks.toml").write_text(
+        '[mask]\npicks = [{units = "words", budget = {rate = 0.1}}]\n', encoding="utf-8"
+    )
+    names = ("joint", "joint.toml", "span.toml", "picks.toml", "my_strategies:terms_then_words")
+    several = [word for name in names for word in ("--strategy", name)]
+
+    done = run("inspect", built, *several, "--rows", "1", "--elm", "0.3", "--json")
+    alone = run("inspect", built, "--strategy", "span.toml", "--rows", "1", "--elm", "0.3")
+
+    assert done.code == 0, done.err
+    asked = {
+        name: [rate["asked"] for rate in rates if rate["name"] == "elm"]
+        for name, rates in done.json["rates"].items()
+    }
+    assert asked == {"joint": [0.3], "joint.toml": [0.3]} | {name: [] for name in names[2:]}
+    assert alone.code == 1
+    assert "unknown option 'elm'" in alone.err
+
+
+@pytest.mark.usefixtures("here")
 def test_strategy__file_cannot_name_code(built: Path) -> None:
     Path("mine.toml").write_text('[mask]\nuse = "my_strategies:LongestMention"\n', encoding="utf-8")
 

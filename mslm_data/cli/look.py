@@ -107,7 +107,7 @@ def command(
         mslm-data look shards/ncbi --strategy joint --strategy span --out page.html
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
-    from mslm_data.cli.strategy import make_strategies
+    from mslm_data.cli.strategy import make_strategies, options_by_strategy
     from mslm_data.io.files import write_whole
     from mslm_data.io.private import warn_readable
     from mslm_data.look.corpus import Corpus
@@ -123,6 +123,7 @@ def command(
         raise click.UsageError(f"--strategy: expected at most {MAX_STRATEGIES}, got {len(names)}")
     shards = load(folder)
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
+    options = options_by_strategy(names, elm=elm, blm=blm, sets=sets)
     corpus = Corpus(
         shards,
         gold=None if other is None else load(other),
@@ -131,7 +132,9 @@ def command(
     )
     state = State(
         split=shards[split].name,
-        strategies=tuple(corpus.add(name, strategy) for name, strategy in strategies.items()),
+        strategies=tuple(
+            corpus.add(name, strategy, options[name]) for name, strategy in strategies.items()
+        ),
         seed=seed,
         epoch=epoch,
     )

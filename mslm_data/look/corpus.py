@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import tokenizers
 
@@ -26,6 +28,18 @@ from mslm_data.stats.counts import MaskStats
 _PATIENCE_S = 0.3
 
 
+class Added(NamedTuple):
+    """A strategy of the command that the form and the address only name.
+
+    Attributes:
+        strategy: The strategy.
+        options: The options that the command sets, as text.
+    """
+
+    strategy: Strategy
+    options: Mapping[str, str]
+
+
 class Corpus:
     """A built folder, its tokenizer and cached strategies.
 
@@ -33,7 +47,7 @@ class Corpus:
         shards: The folder.
         gold: A second folder whose mentions are gold; None without one.
         jobs: Background counts.
-        added: Name -> strategy that a form cannot describe; see `add`.
+        added: Name -> strategy of the command that a form cannot describe; see `add`.
         shows_text: Whether rows may be shown: no folder is protected, or `--show-text` was passed.
         last_shown: Address of the rows that were drawn last, and name of each strategy -> counts
             of these rows.
@@ -47,7 +61,7 @@ class Corpus:
         gold: Shards | None = None,
         show_text: bool = False,
         live: bool = False,
-        added: Mapping[str, Strategy] | None = None,
+        added: Mapping[str, Added] | None = None,
     ) -> None:
         """Keep the folders; no row is read.
 
@@ -65,7 +79,7 @@ class Corpus:
         self.gold = None if gold is None else GoldFolder(gold, shards)
         self.jobs = Jobs(in_background=live)
         self.shows_text = show_text or not self.protected
-        self.added: dict[str, Strategy] = dict(added or {})
+        self.added: dict[str, Added] = dict(added or {})
         self.strategy = lru_cache(64)(self._strategy)
         self.last_shown: tuple[str, Mapping[str, MaskStats]] = ("", {})
         self.last_view = ""
@@ -142,11 +156,18 @@ class Corpus:
             named[name] = self.strategy(choice.name, tuple(choice.options.items()))
         return named
 
-    def add(self, name: str, strategy: Strategy) -> Choice:
+    def add(
+        self, name: str, strategy: Strategy, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> Choice:
         """Return the choice for a strategy, and keep the strategy if options cannot describe it.
 
         Addresses can only name registered strategies and those added here. So no address makes the
         server read a file or import a module.
+
+        Args:
+            name: Its name, file or `module:name`.
+            strategy: The strategy.
+            given: The options that made it, besides those of its file.
         """
         if strategy.origin is not None and name in _registered_names():
             defaults = default_options(name)
@@ -158,12 +179,13 @@ class Corpus:
             # Parts and picks are tables, which have no form.
             if options.keys() <= defaults.keys() - {"parts", "picks"}:
                 return Choice(name, {option: to_text(value) for option, value in options.items()})
-        self.added[name] = strategy
+        texts = {option: to_text(value) for option, value in given.items()}
+        self.added[name] = Added(strategy, texts)
         return Choice(name)
 
     def _strategy(self, name: str, options: tuple[tuple[str, str], ...]) -> Strategy:
         if name in self.added:
-            return self.added[name]
+            return self.added[name].strategy
         STRATEGIES.resolve(name)
         return self.shards.strategy(name, **{option: parse_value(text) for option, text in options})
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +65,43 @@ def test_toml__has_the_rates_at_their_defaults_too(
         name: value if name == "pool" else float(value) for name, value in choice.options.items()
     }
     assert md.strategy(tmp_path / "own.toml").origin == md.strategy(choice.name, **options).origin
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with strategies of the user's own."""
+    (tmp_path / "mine.toml").write_text('[mask]\nuse = "joint"\nblm = 0.2\n', encoding="utf-8")
+    (tmp_path / "own_code.py").write_text(
+        "import mslm_data as md\n"
+        "def make(elm=0.5):\n"
+        "    return md.strategy('picks', picks=[{'units': 'mentions', 'budget': {'rate': elm}}])\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_code", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", ["mine.toml", "own_code:make"])
+def test_texts__have_the_options_of_the_command(chem: Shards, name: str) -> None:
+    words = ("--strategy", "span", "--strategy", name, "--set", f"{name}.elm=0.9", "--out")
+    run("look", chem.folder, *words, "first.html")
+    page = html.unescape(Path("first.html").read_text(encoding="utf-8"))
+    texts = dict(re.findall(r'<textarea id="(\w+)".*?>(.*?)</textarea>', page, re.DOTALL))
+
+    counts = run(*shlex.split(texts["command2"])[1:], "--json").json
+    scope: dict[str, Any] = {}
+    exec(texts["python2"], scope)  # noqa: S102 - our own code
+    again = run(*shlex.split(texts["again"])[1:], "--out", "again.html")
+
+    whole = run("mask-stats", chem.folder, "--strategy", name, "--set", "elm=0.9", "--json").json
+    default = run("mask-stats", chem.folder, "--strategy", name, "--json").json
+    assert counts["digest"] == whole["digest"] != default["digest"]
+    assert scope["plan"].counts() == (whole["n_elm"], whole["n_blm"])
+    assert again.code == 0, again.err
+    assert html.unescape(Path("again.html").read_text(encoding="utf-8")) == page
 
 
 def test_again__is_the_view_before(chem: Shards) -> None:

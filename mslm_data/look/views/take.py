@@ -23,6 +23,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
     """Return the texts to copy."""
     folder = str(corpus.shards.folder)
     strategies = list(corpus.strategies(state.strategies).values())
+    choices = [_given(corpus, choice) for choice in state.strategies]
     taken = [
         {
             "name": choice.name,
@@ -31,14 +32,20 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
             "command": _mask_stats(folder, state, choice),
             "sweep": _sweep(folder, state, choice) if has_both_rates(strategy) else "",
         }
-        for choice, strategy in zip(state.strategies, strategies, strict=True)
+        for choice, strategy in zip(choices, strategies, strict=True)
     ]
     view = corpus.last_view or state.view
     return {"taken": taken, "view": load_view(view).TITLE, "look": _look(corpus, state, view)}
 
 
+def _given(corpus: Corpus, choice: Choice) -> Choice:
+    """Return a choice with the options of the command, which the address does not have."""
+    added = corpus.added.get(choice.name)
+    return choice if added is None else Choice(choice.name, added.options)
+
+
 def _toml(choice: Choice, strategy: Strategy) -> str:
-    if strategy.origin is None or not _is_name(choice.name):
+    if strategy.origin is None or _is_code(choice.name) or choice.name.endswith(".toml"):
         return dump(strategy.table(), "mask")
     # Rates are written even at their defaults, which differ between strategies.
     rates = {
@@ -51,13 +58,15 @@ def _toml(choice: Choice, strategy: Strategy) -> str:
 
 
 def _python(folder: str, state: State, choice: Choice) -> str:
-    options = "".join(
-        f", {option}={parse_value(text)!r}" for option, text in choice.options.items()
-    )
+    options = [f"{option}={parse_value(text)!r}" for option, text in choice.options.items()]
+    own, arguments = "", ", ".join([repr(choice.name), *options])
+    if _is_code(choice.name):
+        module, _, function = choice.name.partition(":")
+        own, arguments = f"import {module}\n", f"{module}.{function}({', '.join(options)})"
     return (
-        "import mslm_data as md\n\n"
+        f"import mslm_data as md\n{own}\n"
         f"shards = md.load({folder!r})\n"
-        f"strategy = shards.strategy({choice.name!r}{options})\n"
+        f"strategy = shards.strategy({arguments})\n"
         f"examples = shards[{state.split!r}].examples()\n"
         f"plan = strategy.plan(examples, seed={state.seed}, epoch={state.epoch})\n"
         "w_elm, w_blm = md.mask_specific_weights(*plan.counts())\n"
@@ -77,8 +86,14 @@ def _sweep(folder: str, state: State, choice: Choice) -> str:
 
 def _look(corpus: Corpus, state: State, view: str) -> str:
     folders = [corpus.shards.folder, *([corpus.gold.shards.folder] if corpus.gold else [])]
-    at = ["--at", f"{view}?{state.address()}"]
-    return shlex.join(["mslm-data", "look", *map(str, folders), *at])
+    words = ["mslm-data", "look", *map(str, folders)]
+    # The address names strategies of the command, so the command has to add them again.
+    for choice in state.choices:
+        if choice.name in corpus.added:
+            words += ["--strategy", choice.name]
+            for option, text in corpus.added[choice.name].options.items():
+                words += ["--set", f"{choice.name}.{option}={inline(parse_value(text))}"]
+    return shlex.join([*words, "--at", f"{view}?{state.address()}"])
 
 
 def _words(state: State, choices: list[Choice]) -> list[str]:
@@ -95,6 +110,6 @@ def _words(state: State, choices: list[Choice]) -> list[str]:
     return [*words, "--seed", str(state.seed)]
 
 
-def _is_name(name: str) -> bool:
-    """Return whether a strategy is named, not a file or a function in a module."""
-    return ":" not in name and not name.endswith(".toml")
+def _is_code(name: str) -> bool:
+    """Return whether a name is `module:name` of the user's own code."""
+    return ":" in name and not name.endswith(".toml")

@@ -238,7 +238,9 @@ OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontamin
 """Options of `[source]` that all sources share, besides those of shipped pipelines."""
 SHARED = tuple(name for name in AnnotateOptions.__annotations__ if name != "options")
 """Options of `[annotate]` that all annotators share."""
-_OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
+OF_EVERY_ANNOTATOR = tuple(name for name in SHARED if name not in ("use", "sample"))
+"""Options of `[annotate]` that all annotators share, besides those of shipped pipelines."""
+_OF_ANY_USE = {"annotate": {"use", *OF_EVERY_ANNOTATOR}, "segment": {"use"}}
 """Stage -> options that are kept when `use` changes to another annotator or segmenter."""
 
 

@@ -237,6 +237,8 @@ def test_strategy__of_a_plugin_may_be_a_dataclass_without_an_origin_field() -> N
 def test_recipes__list_plugins() -> None:
     assert "lines" in run("recipes", "--sources").out
     assert 'use = "lines"' in run("recipes", "--sources", "lines").out
+    assert "table-again" in run("recipes", "--annotators").out
+    assert "all-of-it" in run("recipes", "--segmenters").out
     assert "made-plugin 1.0" in run("recipes", "--strategies").out
     assert "most.v1: own, made-plugin 1.0" in run("recipes", "--strategies", "most").out
 

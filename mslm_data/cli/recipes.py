@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,13 +16,15 @@ from mslm_data.cli.output import echo, print_json, table
 from mslm_data.io import resources
 
 if TYPE_CHECKING:
-    from mslm_data.registry import Option
+    from mslm_data.registry import Option, Registry
 
 
 _WIDTH = 98
 """Maximum length of a comment line, without its mark."""
 _FEW_WORDS = 12
 """Maximum number of allowed words to list; longer lists are in the manual."""
+_LISTINGS = ("strategies", "sources", "annotators", "segmenters", "picks")
+"""Options that list something besides pipelines."""
 
 
 @click.command(
@@ -41,6 +43,18 @@ _FEW_WORDS = 12
     "its options as comments.",
 )
 @click.option(
+    "--annotators",
+    is_flag=True,
+    help="List the annotators. With NAME, print the table [annotate] of this one, with its options "
+    "as comments.",
+)
+@click.option(
+    "--segmenters",
+    is_flag=True,
+    help="List the segmenters. With NAME, print the table [segment] of this one, with its options "
+    "as comments.",
+)
+@click.option(
     "--picks",
     is_flag=True,
     help="List the kinds of picks for your own strategies, with the options of their tables.",
@@ -53,20 +67,13 @@ _FEW_WORDS = 12
     help="File or folder to recognise, with the NAME `auto`. Can be repeated.",
 )
 @json_option
-def command(
-    name: str | None,
-    strategies: bool,
-    sources: bool,
-    picks: bool,
-    inputs: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def command(name: str | None, inputs: tuple[str, ...], as_json: bool, **listings: bool) -> None:
     """List the shipped pipelines, or print one to copy and change.
 
     The NAME `auto` recognises the files of --input, and prints a pipeline for them.
 
     --sources lists the sources, or with a NAME prints a pipeline file of one, with the help of each
-    option.
+    option. --annotators and --segmenters do the same for the tables [annotate] and [segment].
 
     --strategies lists the masking strategies with their origin and units, or with a NAME prints a
     TOML file of one, with its documentation and all options of its picks.
@@ -87,16 +94,19 @@ def command(
         mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt \\
             --out shards/mine
         mslm-data recipes --sources conllu > mine.toml
+        mslm-data recipes --annotators terms
         mslm-data recipes --strategies whole-word > mask.toml
         mslm-data mask-stats shards/mine --strategy mask.toml
     """  # noqa: D301 - click wants the character
-    _check_combination(strategies, sources, picks, inputs=bool(inputs), name=name)
-    if picks:
+    listing = _chosen(listings, inputs=bool(inputs), name=name)
+    if listing == "picks":
         _picks(as_json)
-    elif strategies:
+    elif listing == "strategies":
         _strategies(name, as_json)
-    elif sources:
-        _sources(name, as_json)
+    elif listing and name:
+        _use(listing, name, as_json)
+    elif listing:
+        _uses(listing, as_json)
     elif inputs or name == "auto":
         _recognised(name, inputs, as_json)
     elif name:
@@ -113,16 +123,23 @@ def command(
             echo(known)
 
 
-def _check_combination(
-    strategies: bool, sources: bool, picks: bool, *, inputs: bool, name: str | None
-) -> None:
-    """Check that the options can be combined."""
-    if strategies + sources + picks > 1:
-        raise click.UsageError("expected one of --strategies, --sources and --picks, got several")
-    if inputs and (strategies or sources or picks):
+def _chosen(listings: Mapping[str, bool], *, inputs: bool, name: str | None) -> str:
+    """Return what to list; "" for pipelines.
+
+    Args:
+        listings: Name of each option that lists something -> whether it is given.
+        inputs: Whether `--input` is given.
+        name: NAME.
+    """
+    chosen = [listing for listing in _LISTINGS if listings[listing]]
+    if len(chosen) > 1:
+        *others, last = [f"--{listing}" for listing in _LISTINGS]
+        raise click.UsageError(f"expected one of {', '.join(others)} and {last}, got several")
+    if inputs and chosen:
         raise click.UsageError("expected --input with the NAME auto alone, got another option")
-    if picks and name:
+    if name and chosen == ["picks"]:
         raise click.UsageError("expected --picks alone, got a NAME too")
+    return chosen[0] if chosen else ""
 
 
 def _check_kind(name: str) -> None:
@@ -131,12 +148,14 @@ def _check_kind(name: str) -> None:
         return
 
     from mslm_data.mask import STRATEGIES
-    from mslm_data.source import SOURCES
 
-    bare = {full.partition(".")[0] for full in STRATEGIES.names()}
-    for option, names in (("--sources", SOURCES.names()), ("--strategies", bare)):
+    names_by_listing = {listing: registry.names() for listing, registry in _registries().items()}
+    names_by_listing["strategies"] = [full.partition(".")[0] for full in STRATEGIES.names()]
+    for listing, names in names_by_listing.items():
         if name in names:
-            raise click.UsageError(f"expected `recipes {option} {name}`, got it without the option")
+            raise click.UsageError(
+                f"expected `recipes --{listing} {name}`, got it without the option"
+            )
 
 
 def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
@@ -153,22 +172,34 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
         echo(f"# Found '{recognised.what}': {recognised.why}\n\n{recognised.toml}", nl=False)
 
 
-def _sources(name: str | None, as_json: bool) -> None:
-    """Print the list of sources, or the pipeline file of one."""
+def _registries() -> dict[str, Registry]:
+    """Return the registries whose names are values of `use` in pipeline files."""
+    from mslm_data.annotate import ANNOTATORS
+    from mslm_data.segment import SEGMENTERS
     from mslm_data.source import SOURCES
 
-    if name:
-        _source(name, as_json)
-        return
-    rows = [
-        (known, " ".join(SOURCES.load(known).suffixes), _first_paragraph(SOURCES.load(known)))
-        for known in SOURCES.names()
-    ]
+    return {"sources": SOURCES, "annotators": ANNOTATORS, "segmenters": SEGMENTERS}
+
+
+def _uses(listing: str, as_json: bool) -> None:
+    """Print the list of sources, annotators or segmenters."""
+    registry = _registries()[listing]
+    listed: dict[str, dict[str, Any]] = {}
+    for name in registry.names():
+        kind = registry.load(name)
+        does = _first_paragraph(kind)
+        is_source = listing == "sources"
+        listed[name] = {"files": [*kind.suffixes], "reads": does} if is_source else {"does": does}
     if as_json:
-        listing = {known: {"files": files.split(), "reads": reads} for known, files, reads in rows}
-        print_json({"sources": listing})
-    else:
-        echo(table(("source", "files", "reads"), rows))
+        print_json({listing: listed})
+        return
+
+    heads = (registry.kind, *next(iter(listed.values())))
+    rows = [
+        (name, *(text if isinstance(text, str) else " ".join(text) for text in about.values()))
+        for name, about in listed.items()
+    ]
+    echo(table(heads, rows))
 
 
 def _first_paragraph(kind: Any) -> str:
@@ -181,28 +212,38 @@ def _prose(kind: Any) -> str:
     return re.split(r"^(?:Attributes|Raises):$", documentation, maxsplit=1, flags=re.M)[0].rstrip()
 
 
-def _source(name: str, as_json: bool) -> None:
-    """Print the pipeline file of a source, with its documentation and options as comments."""
-    from mslm_data.pipeline import OF_EVERY_SOURCE, Pipeline
-    from mslm_data.registry import declared_options
-    from mslm_data.source.table import SOURCES, usual_tables
+def _use(listing: str, name: str, as_json: bool) -> None:
+    """Print a source as a pipeline file, an annotator or segmenter as its table.
 
-    # The source's own options come first, then those shared by all sources.
-    tables = usual_tables(name)
-    kind = SOURCES.load(name)
+    Documentation and options are comments. Options of its own come first, then shared ones.
+    """
+    from mslm_data.mask.toml import plain
+    from mslm_data.pipeline import OF_EVERY_ANNOTATOR, OF_EVERY_SOURCE, AnnotateOptions, Pipeline
+    from mslm_data.registry import REQUIRED, declared_options
+    from mslm_data.source.table import usual_tables
+
+    registry = _registries()[listing]
+    kind = registry.load(name)
     text = _prose(kind)
-    shared_options = [
-        option for option in declared_options(Pipeline) if option.name in OF_EVERY_SOURCE
-    ]
-    options = [*declared_options(kind), *shared_options]
+    options = declared_options(kind)
+    if listing == "sources":
+        tables = usual_tables(name)
+        options += [one for one in declared_options(Pipeline) if one.name in OF_EVERY_SOURCE]
+    elif listing == "annotators":
+        tables = {"annotate": {"use": name}}
+        shared = declared_options(AnnotateOptions)
+        options += [one for one in shared if one.name in OF_EVERY_ANNOTATOR]
+    else:
+        tables = {"segment": {"use": name}}
+
     if as_json:
         print_json(
             {
-                "source": name,
+                registry.kind: name,
                 "text": text,
                 "options": {
                     option.name: {
-                        "default": option.default,
+                        "default": None if option.default is REQUIRED else plain(option.default),
                         "help": option.help,
                         "words": option.words,
                     }
@@ -215,7 +256,7 @@ def _source(name: str, as_json: bool) -> None:
     lines = [f"# {line}".rstrip() for line in (name, "", *text.splitlines())]
     for stage, table_options in tables.items():
         lines += ["", f"[{stage}]", _line("use", table_options["use"])]
-        if stage == "source":
+        if stage == next(iter(tables)):  # a source's segmenter has only its name
             for option in options:
                 lines += ["", *_commented(option)]
     echo("\n".join(lines))
@@ -226,8 +267,12 @@ def _commented(option: Option) -> list[str]:
     help_text = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
         help_text += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
-    is_set = option.default is not None
-    line = _line(option.name, option.default) if is_set else f"{option.name}: not set"
+    if option.default is inspect.Parameter.empty:
+        line = f"{option.name}: required"
+    elif option.default is None:
+        line = f"{option.name}: not set"
+    else:
+        line = _line(option.name, option.default)
     return [f"# {text}" for text in (*textwrap.wrap(help_text, _WIDTH), line)]
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
+from mslm_data.annotate import ANNOTATORS
 from mslm_data.api.building import read_named
 from mslm_data.cli import COMMANDS
 from mslm_data.io import resources
-from mslm_data.registry import from_options
+from mslm_data.registry import Registry, declared_options, from_options
+from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
 from tests.cli.running import run
 from tests.made import SAMPLE
@@ -170,11 +172,47 @@ def test_recipes__prints_a_source_as_a_pipeline_file(name: str, tmp_path: Path) 
     assert from_options(SOURCES.load(name), with_options.options, where="") == SOURCES.load(name)()
 
 
+@pytest.mark.parametrize(
+    ("option", "stage", "registry", "shared"),
+    [
+        (
+            "--annotators",
+            "annotate",
+            ANNOTATORS,
+            {"labels", "rename", "context", "leave_out_context"},
+        ),
+        ("--segmenters", "segment", SEGMENTERS, set()),
+    ],
+)
+def test_recipes__lists_and_prints_annotators_and_segmenters(
+    option: str, stage: str, registry: Registry, shared: set[str]
+) -> None:
+    listed = run("recipes", option).out.splitlines()[1:]
+
+    assert [line.split()[0] for line in listed] == registry.names()
+    for name in registry.names():
+        text = run("recipes", option, name).out
+        with_defaults = re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text)
+        declared = {option.name: option.default for option in declared_options(registry.load(name))}
+        about = run("recipes", option, name, "--json").json
+
+        assert tomllib.loads(text) == {stage: {"use": name}}
+        table = tomllib.loads(with_defaults)[stage]
+        set_by_default = {option for option, default in declared.items() if default is not None}
+        assert table.keys() == {"use", *set_by_default, *shared}
+        assert about[registry.kind] == name
+        assert about["options"].keys() == {*declared, *shared}
+        assert all(described["help"] for described in about["options"].values())
+        assert registry.load(name).__doc__.partition("\n")[0] in about["text"]
+
+
 def test_recipes__rejects_sources_and_strategies_together() -> None:
     assert run("recipes", "--sources", "--strategies").code == 2
     assert run("recipes", "--sources", "jsonl", "--input", "x").code == 2
     assert "expected `recipes --sources doccano`" in run("recipes", "doccano").err
     assert "expected `recipes --strategies joint`" in run("recipes", "joint").err
+    assert "expected `recipes --annotators terms`" in run("recipes", "terms").err
+    assert "expected `recipes --segmenters whole`" in run("recipes", "whole").err
     assert "did you mean 'doccano'?" in run("recipes", "--sources", "docano").err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
@@ -150,9 +151,11 @@ class Corpus:
     def strategies(self, choices: Sequence[Choice]) -> dict[str, Strategy]:
         """Return the chosen strategies by name; a repeated name gets a number."""
         named: dict[str, Strategy] = {}
+        times: Counter[str] = Counter()
         for choice in choices:
-            count = sum(name.partition(" ")[0] == choice.name for name in named)
-            name = f"{choice.name} {count + 1}" if count else choice.name
+            times[choice.name] += 1
+            number = times[choice.name]
+            name = choice.name if number == 1 else f"{choice.name} {number}"
             named[name] = self.strategy(choice.name, tuple(choice.options.items()))
         return named
 

@@ -306,11 +306,11 @@ class Server:
         splits = self._corpus.shards.splits
         state = read_state(pairs, view=view, splits=splits, start=self._start)
 
-        before = dict(pairs).get("form.names", "").split(" ")
+        before = request.query_params.getlist("form.names")
         choices = []
         for place, choice in enumerate(state.strategies):
             # After a change of strategy, the form still sends the options of the previous one.
-            is_other = before != [""] and before[place : place + 1] != [choice.name]
+            is_other = before != [] and before[place : place + 1] != [choice.name]
             options = {} if is_other else choice.options
             if choice.name not in self._corpus.added:
                 with suppress(MslmDataError):  # an unknown strategy, see `_set_aside`
@@ -374,10 +374,11 @@ class Server:
 
     def _is_other_form(self, request: Request, state: State) -> bool:
         """Return whether the form was made for other strategies, or for another split."""
-        names = " ".join(choice.name for choice in state.choices)
-        form = {"form.names": names, "form.split": state.split}
-        before = request.query_params
-        return any(before.get(name, value) != value for name, value in form.items())
+        names = [choice.name for choice in state.choices]
+        form = {"form.names": names, "form.split": [state.split]}
+        return any(
+            request.query_params.getlist(name) not in ([], values) for name, values in form.items()
+        )
 
     def _forms(self, state: State) -> list[tuple[int, Choice | None, list[Any], str]]:
         """Return the place, choice, inputs and description of each strategy, and of one to add."""

@@ -195,6 +195,19 @@ def test_server__changes_the_form_with_the_strategy(
     assert answer.headers["hx-push-url"].endswith("/rows?s1=span")
 
 
+def test_server__keeps_options_beside_a_file_with_a_space_in_its_name(chem: Shards) -> None:
+    corpus = Corpus(chem, live=True)
+    corpus.add("my file.toml", chem.strategy("span"))
+    form = "form.names=my+file.toml&form.names=joint&form.names=my+file.toml"
+    with served(corpus) as server:
+        answer = fragment(
+            server, "rows", f"{form}&s1=my+file.toml&s2=joint&s2.elm=0.3&s3=my+file.toml"
+        )
+
+    assert "s2.elm=0.3" in answer.headers["hx-replace-url"]
+    assert '<tr data-strategy="my file.toml 2">' in answer.text
+
+
 def test_server__address_has_only_options_other_than_the_default(chem: Shards) -> None:
     query = "form.names=joint&s1=joint&s1.elm=0.3&s1.blm=0.15&s1.count=fixed&s2=&seed=0&label="
     with served(Corpus(chem, live=True)) as server:

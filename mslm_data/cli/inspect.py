@@ -159,7 +159,7 @@ def _print(
     from mslm_data.draw.marked_rows import Pieces, draw_line
 
     # Wrap lines on a terminal only, so that programs read one line per row and strategy.
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.soft_wrap = not console.is_terminal
     colour = console.is_terminal and not console.no_color
 

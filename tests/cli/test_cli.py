@@ -292,6 +292,15 @@ def test_inspect__marks_mentions_and_masks(built: Path) -> None:
     assert "agreement" not in done.out
 
 
+def test_inspect__shows_ids_as_they_are(tmp_path: Path) -> None:
+    entity = {"start": 2, "end": 6, "label": "Disease"}
+    # :x: is the name of an emoji.
+    documents = [{"id": "note:x:1", "text": "a cold", "entities": [entity]}]
+    md.build(documents=documents, tokenizer=VOCABULARY, out=tmp_path / "out", workers=1)
+
+    assert "train 0  note:x:1\n" in run("inspect", tmp_path / "out").out
+
+
 def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:
     row = run("inspect", built, "--start", "6", "--rows", "1", "--json").json["rows"][0]
 

@@ -80,6 +80,22 @@ def test_rates__are_explained_as_mask_stats_does(chem: Shards, elm: str, blm: st
     assert (explanation in html) == (blm != "0")
 
 
+def test_labels__have_counts_and_the_masked_share(chem: Shards) -> None:
+    html = shown(chem, Choice("joint", {"elm": "0.3"}))
+    done = run("mask-stats", chem.folder, "--elm", "0.3", "--json").json
+
+    row = html.partition('<tr data-label="Chemical">')[2].partition("</tr>")[0]
+    mentions, tokens, masked = done["labels"]["Chemical"].values()
+    share = f"{masked / mentions:.2%}"
+    assert re.findall("<td.*?>(.*?)<", row) == [
+        f"{mentions:,}",
+        f"{tokens:,}",
+        f"{masked:,}",
+        share,
+    ]
+    assert f'"realised_elm">{share}<' in html  # of the only label
+
+
 def test_weights__without_masks_are_none(chem: Shards) -> None:
     html = shown(chem, Choice("joint", {"elm": "0", "blm": "0"}))
 

@@ -18,9 +18,9 @@ from _site import stand_ins
 from _site.links import ROOT
 from mslm_data.api.loading import Shards
 from mslm_data.cli.recipes import EXAMPLES
-from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.draw import macros
 from mslm_data.draw.sentences import EPOCHS, Sentences, choose_rows
+from mslm_data.encode.tokenizer import open_tokenizer
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, default_options
 from mslm_data.registry import declared_options
@@ -54,7 +54,7 @@ def _lines(shards: Shards) -> list[str]:
     chosen = choose_rows(train, 1)
     sentence = Sentences(
         examples=train.take(chosen),
-        tokenizer=open_tokenizer(shards),
+        tokenizer=open_tokenizer(shards.tokenizer),
         labels=shards.labels,
     )
     rows = macros("rows.html")

@@ -88,7 +88,7 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.strategy import make_strategies
-    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
     from mslm_data.stats import effective_rates
     from mslm_data.stats.counts import ALL_MASKED
@@ -122,7 +122,7 @@ def command(
         if stats.all_masked:
             echo(f"warning: {name}: {ALL_MASKED}; lower the rates", err=True)
 
-    tokenizer = open_tokenizer(shards)
+    tokenizer = open_tokenizer(shards.tokenizer)
     shown_rows = [
         {
             "row": start + i,

@@ -447,9 +447,9 @@ def _masked_most(
     epochs: int,
 ) -> list[tuple[str, int, int]]:
     """Return the words masked most: text, number of masks and number of occurrences."""
-    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.stats import most_masked_words, word_texts
 
     words = most_masked_words(chunks, strategy, seed=seed, epochs=epochs, count=count)
-    texts = word_texts(words, open_tokenizer(shards)) if words else []
+    texts = word_texts(words, open_tokenizer(shards.tokenizer)) if words else []
     return [(text, word.masked, word.occurrences) for text, word in zip(texts, words, strict=True)]

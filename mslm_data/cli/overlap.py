@@ -110,12 +110,12 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
 
 def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
     """Return the splits named by a path, and the other splits of their folder."""
-    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.shard.built_folder import load_splits
     from mslm_data.stats.overlap import NormalWords
 
     shards, chosen = load_splits(folder)
-    words = NormalWords(open_tokenizer(shards), shards.manifest.token_ids)
+    words = NormalWords(open_tokenizer(shards.tokenizer), shards.manifest.token_ids)
 
     # For `shards/ncbi/test`, the folder to print is `shards/ncbi`.
     name = redact_url(str(folder))

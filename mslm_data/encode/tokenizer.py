@@ -159,6 +159,19 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
     return _prepare(core, names or {})
 
 
+def open_tokenizer(file: Path) -> tokenizers.Tokenizer:
+    """Open the tokenizer of a built folder with its library alone, to show token ids as text.
+
+    Raises:
+        OSError: The file cannot be read.
+        TokenizerError: The file is damaged.
+    """
+    # Read the file here, because errors of the library do not name it.
+    data = file.read_bytes()
+    with library_errors(f"{file}: expected a tokenizer of the tokenizers library: "):
+        return tokenizers.Tokenizer.from_buffer(data)
+
+
 def _check_character_maps(text: str) -> None:
     """Check the size declared in a SentencePiece character map.
 

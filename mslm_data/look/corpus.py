@@ -14,7 +14,7 @@ import tokenizers
 
 from mslm_data.api.loading import Shards
 from mslm_data.draw.marked_rows import Pieces
-from mslm_data.encode.tokenizer import library_errors
+from mslm_data.encode.tokenizer import open_tokenizer
 from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Jobs
 from mslm_data.look.options import to_text
@@ -101,9 +101,7 @@ class Corpus:
             ShardError: The file is missing.
             TokenizerError: The file is damaged.
         """
-        path = self.shards.tokenizer
-        with library_errors(f"{path}: expected a tokenizer of the tokenizers library: "):
-            return tokenizers.Tokenizer.from_buffer(path.read_bytes())
+        return open_tokenizer(self.shards.tokenizer)
 
     @cached_property
     def pieces(self) -> Pieces:

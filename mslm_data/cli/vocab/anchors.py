@@ -9,7 +9,6 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import echo, print_json, table
-from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_words_option
 
 if TYPE_CHECKING:
@@ -90,6 +89,7 @@ def command(
             --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.errors import CallError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
     from mslm_data.lexicon.ngrams.ranking import read_stop_words
@@ -122,7 +122,9 @@ def command(
         "protected": manifest.protected,
         "made": made,
     }
-    lexicon, anchors = find_anchors(words, open_tokenizer(shards), frequencies, chosen, about=about)
+    lexicon, anchors = find_anchors(
+        words, open_tokenizer(shards.tokenizer), frequencies, chosen, about=about
+    )
 
     out = out or folder / "vocab" / "anchors.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
@@ -146,6 +148,7 @@ def command(
 def _frequencies(general: str) -> Frequencies:
     """Return the word frequencies of the general text."""
     from mslm_data.api.loading import load
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.anchors import general_text
     from mslm_data.shard.manifest import NAME
@@ -154,7 +157,9 @@ def _frequencies(general: str) -> Frequencies:
     if path.is_dir():
         shards = load(path)
         words = _words(shards, shards.splits)
-        return general_text.from_words(words, open_tokenizer(shards), manifest=path / NAME)
+        return general_text.from_words(
+            words, open_tokenizer(shards.tokenizer), manifest=path / NAME
+        )
 
     if path.is_file():
         return general_text.from_file(path)

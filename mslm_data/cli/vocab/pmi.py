@@ -122,7 +122,7 @@ def command(
             --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
-    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.errors import CallError
     from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.ngrams.ranking import as_options, ngram_strings, rank_ngrams
@@ -141,7 +141,7 @@ def command(
         raise CallError("split: expected --split or --all-splits, got both")
     names = _splits(shards, splits, everything=all_splits or recipe == "released")
 
-    tokenizer = open_tokenizer(shards)
+    tokenizer = open_tokenizer(shards.tokenizer)
     manifest = shards.manifest
     made = {"command": "vocab pmi", "recipe": recipe, "splits": names, **as_options(choice)}
     lexicon = rank_ngrams(

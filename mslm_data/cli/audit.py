@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import FileOrFolder
+from mslm_data.cli.options import FileOrFolder, json_option
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.data.reason import Reason
 
@@ -78,7 +78,7 @@ _REASONS_SHOWN = 5
     help="File of the folder's annotator, such as its model, which the folder does not contain. "
     "Can be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option
 def command(
     folder: Path,
     inputs: tuple[str, ...],

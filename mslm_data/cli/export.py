@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.options import FileOrFolder, folder_or_url_argument, json_option
+from mslm_data.cli.options import FileOrFolder, folder_or_url_argument, json_option, splits_option
 from mslm_data.cli.output import counted, echo, print_json
 
 
@@ -27,15 +27,9 @@ from mslm_data.cli.output import counted, echo, print_json
     metavar="DIR2",
     help="New output folder, with a subfolder per split.",
 )
-@click.option(
-    "--split",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Name of a split to write. Can be repeated.  [default: all]",
-)
+@splits_option("to write", default="all")
 @json_option
-def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_json: bool) -> None:
+def command(folder: Path | str, to: str, out: Path, splits: tuple[str, ...], as_json: bool) -> None:
     """Write the rows of DIR for trainers and tools that do not read Arrow.
 
     parquet, mds and jsonl have all columns of DIR, under the same names. gliner, docbin and conll
@@ -54,9 +48,9 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
     from mslm_data.cli.progress import counting
 
     with counting("export", "rows") as count:
-        exported = load(folder).export(to=to, out=out, splits=names or None, progress=count)
+        exported = load(folder).export(to=to, out=out, splits=splits or None, progress=count)
 
-    splits = {
+    written = {
         name: {
             "rows": sum(file.rows for file in files),
             "files": len(files),
@@ -66,11 +60,11 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
     }
     if as_json:
         print_json(
-            {"out": str(out), "to": exported.to, "protected": exported.protected, "splits": splits}
+            {"out": str(out), "to": exported.to, "protected": exported.protected, "splits": written}
         )
         return
 
-    for name, counts in splits.items():
+    for name, counts in written.items():
         rows, files = counted(counts["rows"], "row"), counted(counts["files"], "file")
         echo(f"{out / name}: {rows} in {files}")
     if exported.protected:

@@ -143,3 +143,19 @@ def split_option(purpose: str, note: str = "") -> Callable[[F], F]:
         metavar="NAME",
         help=f"Name of the split {purpose}.{f' {note}' if note else ''}",
     )
+
+
+def splits_option(purpose: str, *, default: str) -> Callable[[F], F]:
+    """Add `--split`, which can be repeated. The command receives the names as `splits`.
+
+    Args:
+        purpose: Ends the help text, such as "to count".
+        default: Default splits, for the help text.
+    """
+    return click.option(
+        "--split",
+        "splits",
+        multiple=True,
+        metavar="NAME",
+        help=f"Name of a split {purpose}. Can be repeated.  [default: {default}]",
+    )

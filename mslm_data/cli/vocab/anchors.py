@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.options import folder_argument, json_option, split_option
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_words_option
 
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     help="General text to compare with: a built folder with all of its splits, a table "
     "word<TAB>count, or the package wordfreq.",
 )
-@click.option(
-    "--split",
-    default="train",
-    show_default=True,
-    metavar="NAME",
-    help="Name of the split to count.",
-)
+@split_option("to count")
 @click.option(
     "--count",
     type=click.IntRange(1),

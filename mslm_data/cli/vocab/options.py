@@ -65,22 +65,6 @@ def out_option(default: str, noun: str) -> Callable[[F], F]:
     )
 
 
-def split_option(default: str, purpose: str) -> Callable[[F], F]:
-    """Add `--split`, which can be repeated.
-
-    Args:
-        default: Default splits, for the help text.
-        purpose: Ends the help text, such as "to count".
-    """
-    return click.option(
-        "--split",
-        "splits",
-        multiple=True,
-        metavar="NAME",
-        help=f"Name of a split {purpose}. Can be repeated.  [default: {default}]",
-    )
-
-
 stop_words_option = click.option(
     "--stop-words",
     metavar="FILE|english|none",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.options import folder_argument, json_option, splits_option
 from mslm_data.cli.output import defused, echo, print_json, table
-from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, stop_words_option
+from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
 from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Recipe with default options: paper, levine or released.",
 )
-@split_option("train", "to count")
+@splits_option("to count", default="train")
 @click.option("--all-splits", is_flag=True, help="Count all splits, including test data.")
 @click.option(
     "--measure",

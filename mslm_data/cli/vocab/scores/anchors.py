@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
-from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon, split_option
+from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, splits_option
+from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon
 from mslm_data.cli.vocab.scores import chosen, print_report
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("anchors", short_help="Words by their similarity to anchors.")
 @folder_argument
-@split_option("all splits", "with words to score")
+@splits_option("with words to score", default="all splits")
 @encoder_option
 @click.option(
     "--anchors",

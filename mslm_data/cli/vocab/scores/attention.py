@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.vocab.options import encoder_option, out_option, split_option
+from mslm_data.cli.options import folder_argument, json_option, splits_option
+from mslm_data.cli.vocab.options import encoder_option, out_option
 from mslm_data.cli.vocab.scores import chosen, print_report, run_column
 
 
 @click.command("attention", short_help="Tokens by the attention of [CLS].")
 @folder_argument
-@split_option("all splits", "to score")
+@splits_option("to score", default="all splits")
 @encoder_option
 @out_option("DIR/vocab/attention", "folder for the score column")
 @json_option

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.vocab.options import out_option, split_option
+from mslm_data.cli.options import folder_argument, json_option, splits_option
+from mslm_data.cli.vocab.options import out_option
 from mslm_data.cli.vocab.scores import print_report, run_column
 
 
 @click.command("confidence", short_help="Tokens by their effect on a task model.")
 @folder_argument
-@split_option("all splits", "to score")
+@splits_option("to score", default="all splits")
 @click.option(
     "--callable",
     "name",

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option
+from mslm_data.cli.options import folder_argument, json_option, splits_option
+from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import chosen, print_report
 
 
 @click.command("frequency", short_help="Token ids by their number of occurrences.")
 @folder_argument
-@split_option("train", "to count")
+@splits_option("to count", default="train")
 @out_option("DIR/vocab/frequency.arrow", "file for the lexicon")
 @json_option
 def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bool) -> None:

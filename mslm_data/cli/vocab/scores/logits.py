@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.vocab.options import encoder_option, out_option, split_option
+from mslm_data.cli.options import folder_argument, json_option, splits_option
+from mslm_data.cli.vocab.options import encoder_option, out_option
 from mslm_data.cli.vocab.scores import chosen, print_report, run_column
 
 
 @click.command("logits", short_help="Tokens by a token classifier.")
 @folder_argument
-@split_option("all splits", "to score")
+@splits_option("to score", default="all splits")
 @encoder_option
 @click.option(
     "--class",

@@ -304,7 +304,9 @@ class Server:
         """
         pairs = request.query_params.multi_items()
         splits = self._corpus.shards.splits
-        state = read_state(pairs, view=view, splits=splits, start=self._start)
+        # Addresses leave out defaults, which are those of a `State` and not of the command.
+        defaults = State(strategies=self._start.strategies)
+        state = read_state(pairs, view=view, splits=splits, start=defaults)
 
         before = request.query_params.getlist("form.names")
         choices = []

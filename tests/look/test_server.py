@@ -195,6 +195,23 @@ def test_server__changes_the_form_with_the_strategy(
     assert answer.headers["hx-push-url"].endswith("/rows?s1=span")
 
 
+def test_server__values_of_the_command_can_be_set_back(chem: Shards) -> None:
+    start = State(split="test", seed=5, epoch=2, label="Chemical", least=9)
+    form = "form.names=joint&form.split=train&s1=joint&split=train&seed=0&epoch=0&label=&least="
+    with served(Corpus(chem, live=True), start) as server:
+        first = ask(server.address).text
+        changed = fragment(server, "rows", form)
+        address = changed.headers["hx-replace-url"]
+        again = ask(f"http://{urlsplit(server.address).netloc}{address}").text
+
+    assert '<p class="soft" id="counts-of">test, epoch 2</p>' in first
+    assert "rows match." in first
+    for text in (changed.text, again):
+        assert '<p class="soft" id="counts-of">train, epoch 0</p>' in text
+        assert "rows match." not in text
+    assert 'name="seed" value="0"' in again
+
+
 def test_server__keeps_options_beside_a_file_with_a_space_in_its_name(chem: Shards) -> None:
     corpus = Corpus(chem, live=True)
     corpus.add("my file.toml", chem.strategy("span"))

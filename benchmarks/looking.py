@@ -10,7 +10,6 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -25,7 +24,6 @@ from mslm_data.api.loading import Shards, load
 from mslm_data.data.examples import Examples, take
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import counting
-from mslm_data.look.server import Server
 from mslm_data.look.state import Choice, State
 from mslm_data.mask.table import strategy
 from mslm_data.shard.manifest import read_manifest, write_manifest
@@ -144,6 +142,7 @@ def _slider(folder: Path) -> Row:
     Raises:
         AbsentError: No browser is installed.
     """
+    from tests.look.serving import served
     from tests.support.browser import CHROMIUM
     from tests.support.driver import browser
 
@@ -151,15 +150,14 @@ def _slider(folder: Path) -> Row:
         raise AbsentError("no Chromium is installed")
 
     choices = tuple(Choice(name) for name in ("joint", "span", "bert"))
-    server = Server(Corpus(load(folder), live=True), State(strategies=choices))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    with browser(folder.parent / "chromium") as tab:
+    corpus = Corpus(load(folder), live=True)
+    with (
+        served(corpus, State(strategies=choices)) as server,
+        browser(folder.parent / "chromium") as tab,
+    ):
         tab.open(server.address)
         tab.wait_for("window.htmx && document.querySelector('article')")
         times = [tab.run(_MOVE % (0.05 * step)) for step in range(1, 20)]
-    server.end()
-    thread.join()
     what = "fifty rows under three strategies, from the slider's event to the frame with new rows."
     row = _judged("a slider's move", what, "s", statistics.median(times) / 1000, 0.1)
     why = "a third is the server's, the rest the browser's, which parses and paints without a GPU."

@@ -6,13 +6,12 @@ It shows the shipped sample in a local Chromium. Run it again when the page has 
 from __future__ import annotations
 
 import tempfile
-import threading
 from pathlib import Path
 
 import mslm_data as md
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.server import Server
 from mslm_data.look.state import Choice, State
+from tests.look.serving import served
 from tests.support.driver import browser
 
 PICTURE = Path(__file__).parents[1] / "_static" / "look.png"
@@ -25,15 +24,14 @@ def make() -> None:
             "blurb/bc5cdr-chem", sample=True, out=Path(folder) / "shards" / "chem", workers=1
         )
         choices = (Choice("joint"), Choice("span"))
-        server = Server(Corpus(shards, live=True), State(row=36, strategies=choices))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        with browser(Path(folder) / "chromium") as tab:
+        state = State(row=36, strategies=choices)
+        with (
+            served(Corpus(shards, live=True), state) as server,
+            browser(Path(folder) / "chromium") as tab,
+        ):
             tab.open(server.address, width=1200, height=760)
             tab.wait_for("window.htmx && document.querySelector('#counts [data-count=n_elm]')")
             tab.screenshot(PICTURE)
-        server.end()
-        thread.join()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -32,6 +32,7 @@ from unittest.mock import patch
 from benchmarks import inputs as corpora
 from benchmarks import notes
 from benchmarks.report import commit, machine
+from benchmarks.watch import descendants
 from mslm_data._optional import load
 
 AT_ONCE = 4
@@ -200,26 +201,20 @@ def _disturb(
             break
 
         # On Ray, workers are children of the raylet, not of the command.
-        descendants = (
-            _actors(raylet) if case.engine.startswith("ray ") else _descendants(started.pid)
-        )
-        if descendants and rng.random() < 0.5:
-            victim = rng.choice(sorted(descendants))
+        is_ray = case.engine.startswith("ray ")
+        below = _actors(raylet) if is_ray else list(descendants(started.pid))
+        if below and rng.random() < 0.5:
+            victim = rng.choice(sorted(below))
             target = "below"
         else:
             victim = started.pid
             target = "leader"
 
-        try:
+        # A worker may have ended meanwhile. Then nothing was killed, and the build goes on.
+        with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        finally:
-            if target == "leader":
-                started.wait()
-        count[target] += 1
-        if target == "below":
-            started.wait()
+            count[target] += 1
+        started.wait()
 
     while (code := _start_build(case, out).wait()) != 0:
         count["began again"] += 1
@@ -234,20 +229,9 @@ def _start_build(case: Case, out: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _descendants(pid: int) -> set[int]:
-    """Return the ids of all descendants of a process."""
-    try:
-        children = {
-            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        }
-    except OSError:
-        return set()
-    return children.union(*map(_descendants, children))
-
-
-def _actors(raylet: int) -> set[int]:
+def _actors(raylet: int) -> list[int]:
     """Return the process ids of the actors of a Ray node."""
-    return {pid for pid in _descendants(raylet) if b"ray::TaskActor" in _command(pid)}
+    return [pid for pid in descendants(raylet) if b"ray::TaskActor" in _command(pid)]
 
 
 def _command(pid: int) -> bytes:

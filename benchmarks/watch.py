@@ -159,7 +159,7 @@ class _Sampler:
             self._sample()
 
     def _sample(self) -> None:
-        pids = list(_descendants(os.getpid()))
+        pids = list(descendants(os.getpid()))
         self.kib = max(self.kib, sum(map(memory, pids)))
 
         now = time.perf_counter()
@@ -191,7 +191,7 @@ def _await_orphans() -> None:
             return
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
     """Yield the ids of all descendants of a process."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -200,7 +200,7 @@ def _descendants(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield int(child)
-        yield from _descendants(int(child))
+        yield from descendants(int(child))
 
 
 def memory(pid: int) -> int:

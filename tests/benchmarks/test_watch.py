@@ -81,7 +81,7 @@ def test_sampler__separates_waiting_for_disk_from_waiting_for_a_process(
     first: watch._Observed, parallel: int, disk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observed = {1: first, 2: watch._Observed(cpu=0, runs=True, waits=False)}
-    monkeypatch.setattr(watch, "_descendants", lambda _: iter(observed))
+    monkeypatch.setattr(watch, "descendants", lambda _: iter(observed))
     monkeypatch.setattr(watch, "_observe", observed.__getitem__)
     monkeypatch.setattr(watch, "memory", lambda _: 0)
     monkeypatch.setattr(watch.time, "perf_counter", lambda: 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from benchmarks import __main__ as suite
 from benchmarks import harness, inputs, report
 from benchmarks.harness import AbsentError, Contestant, Goal, Ratio, Results, Row
+from mslm_data.mask.table import STRATEGIES
 
 
 @pytest.mark.long
@@ -194,6 +196,32 @@ def test_results__match_the_committed_page() -> None:
     written = (inputs.ROOT / report.PAGE).read_text(encoding="utf-8")
 
     assert written == report.page(suite.TOPICS, root=inputs.ROOT)
+
+
+def test_speed__states_medians_of_the_results() -> None:
+    """Fails after new results that change a figure of docs/speed.md, until the page says so."""
+    text = (inputs.ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    stored = [report.stored(topic, root=inputs.ROOT) for topic in suite.TOPICS]
+    ratios = [
+        row.vs_peer.median for results in stored if results for row in results.rows if row.vs_peer
+    ]
+
+    stated = re.findall(r"(\d[\d,]*)(\.\d+)?x", text)
+
+    assert len(stated) > 30
+    for whole, decimals in stated:
+        number = float(f"{whole.replace(',', '')}{decimals}")
+        rounding = 0.51 * 10.0 ** -max(0, len(decimals) - 1)
+        assert any(abs(ratio - number) <= rounding for ratio in ratios), f"{number:,}x"
+
+
+def test_results__are_of_registered_strategies() -> None:
+    results = report.stored("strategies", root=inputs.ROOT)
+    assert results is not None
+
+    rows = [row.name.removeprefix("strategy ") for row in results.rows if row.unit == "tokens"]
+
+    assert {f"{name}.v1" for name in rows} <= set(STRATEGIES.names())
 
 
 def test_vary__makes_the_same_corpus_every_time() -> None:

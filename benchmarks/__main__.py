@@ -33,7 +33,6 @@ TOPICS = {
     "released": "Released code",
     "ngrams": "N-grams",
     "batches": "Batches",
-    "mixing": "Mixing and packing",
     "loaders": "Loaders",
     "epoch": "Training",
     "loss": "Loss",

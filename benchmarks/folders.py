@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.harness import same
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
 from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build, find
@@ -31,43 +30,6 @@ def long_rows(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
     return build_sentences(
         "long", longer(read(inputs.train), 400), inputs, scratch, copies=copies, max_tokens=128
     )
-
-
-def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[Shards]]:
-    """Build a folder of three shards, and three folders with one of these shards each.
-
-    Args:
-        inputs: Corpus and vocabulary.
-        scratch: Folder to build in.
-        copies: Number of copies of each sentence.
-
-    Returns:
-        The folder of three shards, and the three folders.
-    """
-    corpus = read(inputs.train)
-    bounds = [len(corpus) * third // 3 for third in range(4)]
-    for number in range(3):
-        folder = scratch / f"third-{number}"
-        folder.mkdir()
-        write(folder / f"train-{number}.tsv", copies * corpus[bounds[number] : bounds[number + 1]])
-    thirds = [scratch / f"third-{number}" for number in range(3)]
-
-    # As large as the largest file: each file becomes one shard.
-    unit_bytes = max(path.stat().st_size for third in thirds for path in third.iterdir())
-
-    built = []
-    for name, sources in (("thirds", thirds), *((third.name, [third]) for third in thirds)):
-        tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
-        out = scratch / f"{name}.built"
-        build(
-            find(from_tables(tables, name=name), sources),
-            tokenizers.load_tokenizer(str(inputs.vocab)),
-            out,
-            workers=1,
-        )
-        built.append(load(out))
-    same("shards", len(built[0]["train"].record.shards), 3)
-    return built[0], built[1:]
 
 
 def build_sentences(

@@ -31,7 +31,6 @@ _ROUNDS = 3
 _COMPARED = 400
 _MATCHED = 1000
 _ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-_MANY = "annotate notes, one core of ours against two of theirs"
 
 Found = tuple[int, int, str]
 """Start, end (half-open, in characters) and concept."""
@@ -115,36 +114,24 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
         f"{sum(map(len, our_places)):,}, nested ones included"
     )
 
-    ours_timed = Contestant(call=lambda _: ours.find(documents), work=len(texts))
-    peer = Contestant(call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts))
-    loop = make_row(
-        "annotate notes, one core",
-        in_turn({"ours": ours_timed, "peer": peer}, rounds=3),
-        unit="notes",
-        what="`LoadedMedCat.find`; the peer is `cat.get_entities` in a loop, spaCy tokenizer, "
-        f"spell check on as it is by default, the same concepts; {equal}.",
+    speed = in_turn(
+        {
+            "ours": Contestant(call=lambda _: ours.find(documents), work=len(texts)),
+            "peer": Contestant(
+                call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts)
+            ),
+        },
+        rounds=_ROUNDS,
     )
-    return [loop, *unless_absent(_MANY, lambda: [_pool(cat, ours_timed, texts)])]
-
-
-def _pool(cat: Any, ours: Contestant, texts: list[str]) -> Row:
-    """Compare one core of ours with two worker processes of MedCAT.
-
-    Raises:
-        ImportError: MedCAT's workers do not run with the installed package versions.
-    """
-    list(cat.get_entities_multi_texts(texts[:2], n_process=2))
-
-    peer = Contestant(
-        call=lambda _: dict(cat.get_entities_multi_texts(texts, n_process=2)), work=len(texts)
-    )
-    return make_row(
-        _MANY,
-        in_turn({"ours": ours, "peer": peer}, rounds=2, warm_up=False),
-        unit="notes",
-        what="ours as above in one process; the peer is `get_entities_multi_texts(n_process=2)` on "
-        "the same notes, its processes started anew in each call, as it does.",
-    )
+    return [
+        make_row(
+            "annotate notes, one core",
+            speed,
+            unit="notes",
+            what="`LoadedMedCat.find`; the peer is `cat.get_entities` in a loop, spaCy tokenizer, "
+            f"spell check on as it is by default, the same concepts; {equal}.",
+        )
+    ]
 
 
 def _phrases(table: Path, notes: Path) -> list[Row]:

@@ -154,23 +154,18 @@ class Results:
     machine: list[str] = field(default_factory=list)
 
 
-def in_turn(
-    contestants: Mapping[str, Contestant], *, rounds: int, warm_up: bool = True
-) -> dict[str, list[float]]:
-    """Time contestants alternately: A B C, A B C, and so on.
+def in_turn(contestants: Mapping[str, Contestant], *, rounds: int) -> dict[str, list[float]]:
+    """Time contestants alternately: A B C, A B C, and so on, after an untimed call of each.
 
     Args:
         contestants: Name -> contestant.
         rounds: Number of rounds.
-        warm_up: Whether to call each contestant once, untimed, before the first round.
-            Default: True.
 
     Returns:
         Name -> rates, one per round.
     """
-    if warm_up:
-        for contestant in contestants.values():
-            contestant.call(contestant.prepare())
+    for contestant in contestants.values():
+        contestant.call(contestant.prepare())
     gc.collect()
 
     rates: dict[str, list[float]] = {name: [] for name in contestants}

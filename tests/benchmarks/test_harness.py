@@ -15,26 +15,17 @@ from mslm_data.mask.table import STRATEGIES
 
 
 @pytest.mark.long
-def test_in_turn__calls_contestants_one_after_the_other() -> None:
+def test_in_turn__warms_contestants_up_and_calls_them_one_after_the_other() -> None:
     calls: list[str] = []
     contestants = {
         name: Contestant(call=calls.append, prepare=lambda name=name: name, work=1, repeat=repeat)
         for name, repeat in (("ours", 2), ("peer", 1))
     }
 
-    rates = harness.in_turn(contestants, rounds=2, warm_up=False)
+    rates = harness.in_turn(contestants, rounds=2)
 
-    assert calls == ["ours", "ours", "peer"] * 2
+    assert calls == ["ours", "peer"] + ["ours", "ours", "peer"] * 2
     assert {name: len(values) for name, values in rates.items()} == {"ours": 2, "peer": 2}
-
-
-@pytest.mark.long
-def test_in_turn__warms_each_up_once() -> None:
-    calls: list[int] = []
-
-    harness.in_turn({"ours": Contestant(call=lambda _: calls.append(1), work=1)}, rounds=3)
-
-    assert len(calls) == 4
 
 
 def test_rate__excludes_preparation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,34 @@ def make_row(
     )
 
 
+def row_at_most(
+    name: str,
+    ours: float,
+    maximum: float,
+    *,
+    unit: str,
+    what: str,
+    peer: float | None = None,
+    limit: float | None = None,
+    why: str = "",
+) -> Row:
+    """Make a table row of seconds, memory or shares, whose goal is a maximum.
+
+    See `Row` for the other arguments.
+    """
+    return Row(
+        name=name,
+        what=what,
+        unit=unit,
+        ours=ours,
+        peer=peer,
+        limit=limit,
+        goal=f"{maximum:g} {unit}",
+        met=MET if ours <= maximum else MISSED,
+        why=why,
+    )
+
+
 def left_out(name: str, why: str) -> Row:
     """Make a row for a task that was not measured.
 

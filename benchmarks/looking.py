@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from benchmarks.folders import sentences
-from benchmarks.harness import MET, MISSED, AbsentError, Results, Row, unless_absent
+from benchmarks.harness import AbsentError, Results, Row, row_at_most, unless_absent
 from benchmarks.inputs import Inputs
 from benchmarks.watch import memory
 from mslm_data.api.loading import Shards, load
@@ -110,10 +110,19 @@ def _opening(folder: Path) -> list[Row]:
     )
     what = "`mslm-data look` of ten million rows, in a new process"
     return [
-        _judged("first page", f"{what}, from the address to the page.", "s", page, 1.0),
-        _judged("command to first page", f"{what}, its imports too.", "s", command_and_page),
-        _judged(
-            "memory", f"{what}, after rows far apart; pages of files not counted.", "MiB", mib, 300
+        row_at_most("first page", page, 1, unit="s", what=f"{what}, from the address to the page."),
+        Row(
+            name="command to first page",
+            what=f"{what}, its imports too.",
+            unit="s",
+            ours=command_and_page,
+        ),
+        row_at_most(
+            "memory",
+            mib,
+            300,
+            unit="MiB",
+            what=f"{what}, after rows far apart; pages of files not counted.",
         ),
     ]
 
@@ -133,7 +142,7 @@ def _counting(folder: Path) -> Row:
         count(lambda *_: None)
         seconds.append((time.perf_counter() - start) * 1_000_000 / len(split))
     what = "the counts and weights of `joint` in a split of a million rows, beside the page."
-    return _judged("counts of a split", what, "s", statistics.median(seconds), 2.0)
+    return row_at_most("counts of a split", statistics.median(seconds), 2, unit="s", what=what)
 
 
 def _slider(folder: Path) -> Row:
@@ -158,10 +167,16 @@ def _slider(folder: Path) -> Row:
         tab.open(server.address)
         tab.wait_for("window.htmx && document.querySelector('article')")
         times = [tab.run(_MOVE % (0.05 * step)) for step in range(1, 20)]
-    what = "fifty rows under three strategies, from the slider's event to the frame with new rows."
-    row = _judged("a slider's move", what, "s", statistics.median(times) / 1000, 0.1)
-    why = "a third is the server's, the rest the browser's, which parses and paints without a GPU."
-    return dataclasses.replace(row, why=why) if row.met == MISSED else row
+    return row_at_most(
+        "a slider's move",
+        statistics.median(times) / 1000,
+        0.1,
+        unit="s",
+        what="fifty rows under three strategies, from the slider's event to the frame with new "
+        "rows.",
+        why="a third is the server's, the rest the browser's, which parses and paints without a "
+        "GPU.",
+    )
 
 
 _MOVE = """new Promise((done) => {
@@ -173,11 +188,3 @@ _MOVE = """new Promise((done) => {
     document.body.addEventListener('htmx:afterSwap', seen, {once: true});
     slider.dispatchEvent(new Event('input', {bubbles: true}));
 })"""
-
-
-def _judged(name: str, what: str, unit: str, ours: float, maximum: float | None = None) -> Row:
-    """Make a row whose goal is a maximum. Default: no goal."""
-    if maximum is None:
-        return Row(name=name, what=what, unit=unit, ours=ours)
-    met = MET if ours <= maximum else MISSED
-    return Row(name=name, what=what, unit=unit, ours=ours, goal=f"{maximum:g} {unit}", met=met)

@@ -71,6 +71,13 @@ def test_judge__compares_with_the_goal(goal: Goal, peer: float | None, met: str)
     assert goal.judge(ratio, None) == met
 
 
+@pytest.mark.parametrize(("seconds", "met"), [(0.3, "yes"), (0.31, "no")])
+def test_row_at_most__compares_with_the_maximum(seconds: float, met: str) -> None:
+    row = harness.row_at_most("help", seconds, 0.3, unit="s", what="…", limit=0.01)
+
+    assert (row.ours, row.limit, row.goal, row.met) == (seconds, 0.01, "0.3 s", met)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

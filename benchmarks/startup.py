@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
-from benchmarks.harness import MET, MISSED, Results, Row
-from benchmarks.inputs import ROOT, Inputs
+from benchmarks.folders import sentences
+from benchmarks.harness import MET, MISSED, Results, Row, row_at_most
+from benchmarks.inputs import Inputs
+from benchmarks.watch import watched
 
 _HELP_SECONDS = 0.3
 _COMPILE_SECONDS = {"build": 5.0, "mask-stats": 2.0}
 """Command -> maximum CPU seconds to compile kernels on first use."""
 _ROUNDS = 3
+_CACHE = "MSLM_DATA_CACHE"
+"""Environment variable with the folder of cached kernels."""
 
 _FIRST_BATCH = """
 import time
@@ -56,8 +55,6 @@ for loader in (plain, masked):
 
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Time `--help`, first commands, and first batches: compiled, cached, and in a worker."""
-    from benchmarks.folders import sentences
-
     folder = Path(str(sentences(inputs, scratch, copies=1).folder))
     rows = [_help(command) for command in ([], ["build"])]
     rows += _first_commands()
@@ -103,24 +100,20 @@ def _help(command: list[str]) -> Row:
     """Time `--help` and `python -c pass` in turn."""
     ours = []
     bare = []
-    cpu = []
     for _ in range(9):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        ours.append(_seconds([sys.executable, "-m", "mslm_data", *command, "--help"]))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        bare.append(_seconds([sys.executable, "-c", "pass"]))
+        ours.append(watched(["-m", "mslm_data", *command, "--help"]))
+        bare.append(watched(["-c", "pass"]))
 
-    wall = statistics.median(ours)
-    return Row(
-        name=" ".join(["`mslm-data", *command, "--help`"]),
-        what=f"wall clock ({min(ours):.2f} to {max(ours):.2f} s; CPU {statistics.median(cpu):.2f} "
-        "s); the limit is `python -c pass`.",
+    seconds = [figure.seconds for figure in ours]
+    cpu = statistics.median(figure.cpu for figure in ours)
+    return row_at_most(
+        " ".join(["`mslm-data", *command, "--help`"]),
+        statistics.median(seconds),
+        _HELP_SECONDS,
         unit="s",
-        ours=wall,
-        limit=statistics.median(bare),
-        goal=f"{_HELP_SECONDS:g} s",
-        met=MET if wall <= _HELP_SECONDS else MISSED,
+        what=f"wall clock ({min(seconds):.2f} to {max(seconds):.2f} s; CPU {cpu:.2f} s); the limit "
+        "is `python -c pass`.",
+        limit=statistics.median(figure.seconds for figure in bare),
     )
 
 
@@ -136,8 +129,9 @@ def _first_commands() -> list[Row]:
             for seconds in (cold, cached):
                 out = str(Path(scratch, "cold" if seconds is cold else "cached"))
                 sample = ["--source", "blurb/ncbi-disease", "--sample", "--out", out]
-                seconds["build"].append(_cpu_seconds(["build", *sample], scratch))
-                seconds["mask-stats"].append(_cpu_seconds(["mask-stats", out], scratch))
+                for command in (["build", *sample], ["mask-stats", out]):
+                    figure = watched(["-m", "mslm_data", *command], env={_CACHE: scratch})
+                    seconds[command[0]].append(figure.cpu)
 
     rows = []
     for name, goal in _COMPILE_SECONDS.items():
@@ -157,34 +151,7 @@ def _first_commands() -> list[Row]:
     return rows
 
 
-def _cpu_seconds(command: list[str], cache: str) -> float:
-    """Return the CPU seconds of an `mslm-data` command with its kernel cache in `cache`."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "mslm_data", *command],
-        check=True,
-        capture_output=True,
-        cwd=ROOT,
-        env={**os.environ, "MSLM_DATA_CACHE": cache},
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-    return time.perf_counter() - start
-
-
 def _times(script: str, folder: Path, cache: str) -> list[float]:
     """Run a script on a shard folder, with its kernel cache in `cache`; return its figures."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "MSLM_DATA_CACHE": cache},
-    )
-    return [float(seconds) for seconds in done.stdout.split()]
+    printed = watched(["-c", script, str(folder)], env={_CACHE: cache}).printed
+    return [float(seconds) for seconds in printed.split()]

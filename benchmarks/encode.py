@@ -24,6 +24,7 @@ from benchmarks.harness import (
     same,
 )
 from benchmarks.inputs import Inputs, longer, read, write
+from benchmarks.script import continued_labels, tokenize_and_align_labels
 from mslm_data.data.bio import tag_names
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
@@ -77,7 +78,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         return encoder.encode(documents, sentences, Account())
 
     def peer(_: None) -> Any:
-        return table.map(lambda batch: align(theirs, batch), batched=True)
+        return _align(table, theirs, labels)
 
     _check(ours(fresh()), peer(None), theirs)
 
@@ -128,10 +129,9 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
 def _disk(inputs: Inputs, scratch: Path) -> Row:
     """Compare the size of our shards with the recipe's table after `save_to_disk`."""
     shards = folders.sentences(inputs, scratch, copies=1)
-    tokenizer = _usual_tokenizer(inputs)
-    table = _table(inputs.train, list(shards.labels)).map(
-        lambda batch: align(tokenizer, batch), batched=True, remove_columns=["tokens", "ner_tags"]
-    )
+    labels = list(shards.labels)
+    aligned = _align(_table(inputs.train, labels), _usual_tokenizer(inputs), labels)
+    table = aligned.remove_columns(["tokens", "ner_tags"])
     table.save_to_disk(str(scratch / "aligned"))
 
     same("tokens", shards["train"].record.tokens, sum(map(len, table["input_ids"])))
@@ -159,28 +159,13 @@ def _usual_tokenizer(inputs: Inputs) -> Any:
     )
 
 
-def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
-    """Tokenise a batch of words and align tags like `run_ner`.
-
-    The first sub-word gets the word's tag, the others its I- tag.
-    """
-    encoded = tokenizer(batch["tokens"], is_split_into_words=True)
-    rows = []
-    for i, tags in enumerate(batch["ner_tags"]):
-        labels_row = []
-        previous = None
-        for word in encoded.word_ids(batch_index=i):
-            if word is None:
-                labels_row.append(-100)
-            elif word != previous:
-                labels_row.append(tags[word])
-            else:
-                labels_row.append(tags[word] + tags[word] % 2)  # B- tags are odd, followed by I-
-            previous = word
-        rows.append(labels_row)
-
-    encoded["labels"] = rows
-    return encoded
+def _align(table: Any, tokenizer: Any, labels: list[str]) -> Any:
+    """Tokenise the words of `_table` and align their tags like `run_ner`."""
+    return table.map(
+        tokenize_and_align_labels,
+        batched=True,
+        fn_kwargs={"tokenizer": tokenizer, "continued": continued_labels(tag_names(labels))},
+    )
 
 
 def _table(path: Path, labels: list[str]) -> Any:

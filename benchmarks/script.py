@@ -4,7 +4,8 @@
 
 This is the peer of `mslm-data build` in `benchmarks.build`: a generator of sentences,
 `datasets.map` with a fast tokenizer, `is_split_into_words=True` and `word_ids()`, and
-`save_to_disk`. The second and later sub-words of a word get the I- tag, as with `label_all_tokens`.
+`save_to_disk`. `benchmarks.encode` times the function that it passes to `map`. The second and later
+sub-words of a word get the I- tag, as with `label_all_tokens`.
 """
 
 from __future__ import annotations
@@ -43,34 +44,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
     tokenizer = BertTokenizer(vocab=options.vocab, do_lower_case=options.lower)
-    continued = continued_labels(names)
-
-    def tokenize_and_align_labels(examples: dict[str, list[Any]]) -> Any:
-        tokenized = tokenizer(examples["tokens"], is_split_into_words=True)
-        labels = []
-        for i, label in enumerate(examples["ner_tags"]):
-            previous = None
-            label_ids = []
-            for word in tokenized.word_ids(batch_index=i):
-                if word is None:
-                    label_ids.append(-100)
-                elif word != previous:
-                    label_ids.append(label[word])
-                else:
-                    label_ids.append(continued[label[word]])
-                previous = word
-            labels.append(label_ids)
-        tokenized["labels"] = labels
-        return tokenized
-
     aligned = sentences.map(
         tokenize_and_align_labels,
         batched=True,
+        fn_kwargs={"tokenizer": tokenizer, "continued": continued_labels(names)},
         num_proc=options.workers if options.workers > 1 else None,
         remove_columns=sentences.column_names,
     )
     aligned.save_to_disk(options.out)
     return 0
+
+
+def tokenize_and_align_labels(
+    examples: dict[str, list[Any]], tokenizer: Any, continued: Sequence[int]
+) -> Any:
+    """Tokenize a batch of words, and align tags: the function that `run_ner` passes to `map`.
+
+    Args:
+        examples: Columns `tokens` and `ner_tags`.
+        tokenizer: A fast tokenizer.
+        continued: Result of `continued_labels`.
+    """
+    tokenized = tokenizer(examples["tokens"], is_split_into_words=True)
+    labels = []
+    for i, label in enumerate(examples["ner_tags"]):
+        previous = None
+        label_ids = []
+        for word in tokenized.word_ids(batch_index=i):
+            if word is None:
+                label_ids.append(-100)
+            elif word != previous:
+                label_ids.append(label[word])
+            else:
+                label_ids.append(continued[label[word]])
+            previous = word
+        labels.append(label_ids)
+    tokenized["labels"] = labels
+    return tokenized
 
 
 def label_names(path: str | Path) -> list[str]:

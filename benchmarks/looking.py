@@ -152,8 +152,7 @@ def _slider(folder: Path) -> Row:
         AbsentError: No browser is installed.
     """
     from tests.look.serving import served
-    from tests.support.browser import CHROMIUM
-    from tests.support.driver import browser
+    from tests.support.driver import CHROMIUM, browser
 
     if CHROMIUM is None:
         raise AbsentError("no Chromium is installed")

@@ -1,7 +1,9 @@
-"""The page's benchmark: its server ends, whatever the browser does."""
+"""The page's benchmark: its environment, and its server if the browser fails."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,8 +14,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from benchmarks import looking
+from benchmarks.inputs import ROOT
 from tests import made
-from tests.support import browser, driver
+from tests.support import driver
 
 
 def test_slider__stops_the_server_if_the_browser_fails(
@@ -22,7 +25,7 @@ def test_slider__stops_the_server_if_the_browser_fails(
     def fail(profile: Path) -> AbstractContextManager[driver.Browser]:
         raise AssertionError(f"never came: {profile.name}")
 
-    monkeypatch.setattr(browser, "CHROMIUM", "chromium")
+    monkeypatch.setattr(driver, "CHROMIUM", "chromium")
     monkeypatch.setattr(driver, "browser", fail)
     made.built(tmp_path / "ncbi")
     running = set(threading.enumerate())
@@ -31,3 +34,9 @@ def test_slider__stops_the_server_if_the_browser_fails(
         looking._slider(tmp_path / "ncbi")
 
     assert set(threading.enumerate()) == running
+
+
+def test_slider__needs_no_package_of_the_tests() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import tests.support.driver"
+
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+from tests.support.driver import CHROMIUM
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 _PATIENCE_S = 300

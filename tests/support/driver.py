@@ -1,10 +1,14 @@
-"""Drive a headless Chromium by the DevTools protocol: clicks, keys, sliders, and its requests."""
+"""Drive a headless Chromium by the DevTools protocol: clicks, keys, sliders, and its requests.
+
+Programs use it too, in environments without pytest.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -13,9 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.browser import CHROMIUM
 from tests.support.waiting import PATIENCE_S
 
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
     "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-sync",

@@ -12,16 +12,11 @@ import numpy as np
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 import mslm_data as md
+from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
-from benchmarks.reading import documents
 from mslm_data.data.examples import Examples, concatenate, take
-from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
-from mslm_data.encode.word_table import WordTable
 from mslm_data.mask.strategy import Strategy
-from mslm_data.segment.given import GivenSentences
 
 _STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
     "joint": ("joint", {"elm": 1.0, "blm": 0.075}),
@@ -39,6 +34,11 @@ _WHY = {
 }
 """Reasons for missing the goal, half the speed of copying."""
 _BATCH = 32
+MLM_COLLATOR = (
+    f"`DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} of these rows, padding them "
+    "too, which is not counted"
+)
+"""Description of `mlm_collator` in a table."""
 _CHUNK = 4096
 """Rows of a chunk, small enough for a core's cache."""
 _COPIES = 10
@@ -46,51 +46,33 @@ _COPIES = 10
 the first write to new memory."""
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - interface of topics
+def run(inputs: Inputs, scratch: Path) -> Results:
     """Time plan and corruption of each strategy on a chunk and on a corpus."""
-    read = documents(inputs.train)
-    labels = sorted(read.mentions.used_labels())
-    encoder = Encoder(
-        WordTable(tokenizers.load_tokenizer(str(inputs.vocab))),
-        {label: number for number, label in enumerate(labels)},
-    )
-    examples = encoder.encode(read, GivenSentences().sentences(read), Account())
-
+    examples = sentences(inputs, scratch, copies=1)["train"].examples()
     chunk = take(examples, np.arange(min(_CHUNK, len(examples))))
     corpus = concatenate([examples] * _COPIES)
 
-    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
-    batches = _batches(chunk, rows=_BATCH * 32)
+    peer = mlm_collator(inputs, chunk)
 
     results = Results()
     for name, (strategy, options) in _STRATEGIES.items():
         masking = md.strategy(strategy, **options)
         _check(name, masking, chunk)
 
-        results.rows.append(_against(name, "a chunk", masking, chunk, tokenizer, batches))
+        results.rows.append(_against(name, "a chunk", masking, chunk, peer))
         if name in _GOALS:
-            results.rows.append(_against(name, "a corpus", masking, corpus, tokenizer, batches))
+            results.rows.append(_against(name, "a corpus", masking, corpus, peer))
     return results
 
 
-def _against(
-    name: str, size: str, strategy: Strategy, examples: Examples, tokenizer: Any, batches: list[Any]
-) -> Row:
-    """Time a strategy against the torch collator on `batches` and against copying."""
+def _against(name: str, size: str, strategy: Strategy, examples: Examples, peer: Contestant) -> Row:
+    """Time a strategy against the torch collator and against copying."""
     tokens = len(examples.input_ids.values)
-    padded = sum(len(row["input_ids"]) for batch in batches for row in batch)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
-
     repeat = max(1, 2_000_000 // tokens)
-
-    def peer(_: None) -> None:
-        for batch in batches:
-            collator([dict(row) for row in batch])
-
     rates = in_turn(
         {
             "ours": Contestant(call=lambda _: mask(strategy, examples), work=tokens, repeat=repeat),
-            "peer": Contestant(call=peer, work=padded),
+            "peer": peer,
             "limit": Contestant(call=lambda _: copy(examples), work=tokens, repeat=repeat),
         },
         rounds=7,
@@ -100,12 +82,30 @@ def _against(
         rates,
         unit="tokens",
         what=f"plan and corruption of {len(examples):,} rows ({tokens:,} tokens) by one call on "
-        f"one core; the peer is `DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} "
-        "of these rows, padding included; the limit is `ndarray.copy` of ids, word numbers and "
-        "kinds: 9 bytes a token read and written, where masking reads 8 and writes 5. Checked: "
+        f"one core; the peer is {MLM_COLLATOR}; the limit is `ndarray.copy` of ids, word numbers "
+        "and kinds: 9 bytes a token read and written, where masking reads 8 and writes 5. Checked: "
         "what is not planned is unchanged, specials too.",
         goal=Goal(limit=0.5, why=_WHY[size]) if name in _GOALS else None,
     )
+
+
+def mlm_collator(inputs: Inputs, examples: Examples) -> Contestant:
+    """Make the peer that masks and pads the first rows by transformers' MLM collator.
+
+    Its work is the tokens of the rows, without the padding that it adds.
+    """
+    lists = examples.input_ids.slice(0, min(_BATCH * 32, len(examples))).tolist()
+    rows = [{"input_ids": ids} for ids in lists]
+    batches = [rows[i : i + _BATCH] for i in range(0, len(rows), _BATCH)]
+
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
+
+    def collate(_: None) -> None:
+        for batch in batches:
+            collator([dict(row) for row in batch])
+
+    return Contestant(call=collate, work=sum(map(len, lists)))
 
 
 def mask(strategy: Strategy, examples: Examples) -> Any:
@@ -120,13 +120,6 @@ def copy(examples: Examples) -> Any:
         examples.word_ids.values.copy(),
         examples.bio.values.copy(),
     )
-
-
-def _batches(examples: Examples, *, rows: int) -> list[list[dict[str, list[int]]]]:
-    lists = [
-        {"input_ids": ids} for ids in examples.input_ids.slice(0, min(rows, len(examples))).tolist()
-    ]
-    return [lists[i : i + _BATCH] for i in range(0, len(lists), _BATCH)]
 
 
 def _check(name: str, strategy: Strategy, examples: Examples) -> None:

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
-from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import textbook
 from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
-from benchmarks.masking import copy, mask
+from benchmarks.masking import MLM_COLLATOR, copy, mask, mlm_collator
 from benchmarks.textbook import ListRow
 from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
@@ -33,7 +31,6 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.mask.units import words
 
-_BATCH = 32
 _OWN: dict[str, dict[str, Any]] = {
     "picks": {
         "picks": [
@@ -64,13 +61,11 @@ class Peer:
 
     Attributes:
         caption: Description in the table.
-        call: Function that masks some rows.
-        tokens: Number of tokens of these rows, padding included if the peer pads.
+        contestant: Masks some rows; its work is their tokens.
     """
 
     caption: str
-    call: Callable[[], object]
-    tokens: int
+    contestant: Contestant
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
@@ -102,8 +97,7 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
     }
     caption = ""
     if peer is not None:
-        masks = peer.call
-        contestants["peer"] = Contestant(call=lambda _: masks(), work=peer.tokens)
+        contestants["peer"] = peer.contestant
         caption = f"the peer is {peer.caption}; "
 
     return make_row(
@@ -209,7 +203,7 @@ def prepare_options(shards: Shards, examples: Examples) -> dict[str, dict[str, A
 
 def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer]:
     """Return strategy -> peer: transformers' MLM collator, or a loop of `textbook.py`."""
-    usual = _collator(inputs, examples)
+    usual = Peer(MLM_COLLATOR, mlm_collator(inputs, examples))
 
     rng = random.Random(0)
     draws = np.random.default_rng(0)
@@ -228,35 +222,23 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
         "bert": usual,
         "blm": usual,
         "joint": usual,
-        "elm": Peer("a loop over lists", lambda: textbook.elm(rows, 1.0, rng), size),
-        "span": Peer("Algorithm 1 as a loop", lambda: textbook.span(rows, 0.15, rng), size),
+        "elm": Peer(
+            "a loop over lists",
+            Contestant(call=lambda _: textbook.elm(rows, 1.0, rng), work=size),
+        ),
+        "span": Peer(
+            "Algorithm 1 as a loop",
+            Contestant(call=lambda _: textbook.span(rows, 0.15, rng), work=size),
+        ),
         "pmi": Peer(
             "Algorithm 2 as a loop, the list tokenised beforehand",
-            lambda: textbook.pmi(sample_rows, 0.15, grams),
-            small,
+            Contestant(call=lambda _: textbook.pmi(sample_rows, 0.15, grams), work=small),
         ),
         "difference": Peer(
             "`numpy.random.Generator.choice(p=…)` for each row, the weights given",
-            lambda: textbook.weighted(weights, 0.15, draws),
-            size,
+            Contestant(call=lambda _: textbook.weighted(weights, 0.15, draws), work=size),
         ),
     }
-
-
-def _collator(inputs: Inputs, examples: Examples) -> Peer:
-    """Return transformers' MLM collator on batches of the first rows."""
-    count = min(1024, len(examples))
-    lists = [{"input_ids": ids} for ids in examples.input_ids.slice(0, count).tolist()]
-    batches = [lists[i : i + _BATCH] for i in range(0, count, _BATCH)]
-    padded = sum(max(len(row["input_ids"]) for row in batch) * len(batch) for batch in batches)
-
-    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
-    return Peer(
-        "`DataCollatorForLanguageModeling` (torch) on batches of 32, padding counted",
-        lambda: [collator([dict(row) for row in batch]) for batch in batches],
-        padded,
-    )
 
 
 def read_ngrams(shards: Shards) -> Grams:

@@ -9,8 +9,9 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def _round(soak: Soak, seed: int, number: int) -> tuple[str, list[Finding]]:
 
     began = time.monotonic()
     round_findings = []
-    for complaint in play(soak, rng):
+    for complaint in _complaints(play, soak, rng):
         what = complaint.replace(str(soak.scratch), "…").replace(str(ROOT), "…")
         round_findings.append(Finding(number, kind, what))
     shutil.rmtree(soak.out.parent)
@@ -89,6 +90,16 @@ def _round(soak: Soak, seed: int, number: int) -> tuple[str, list[Finding]]:
     for finding in round_findings:
         print(f"  FOUND: {finding.what}", file=sys.stderr, flush=True)
     return kind, round_findings
+
+
+def _complaints(play: Round, soak: Soak, rng: random.Random) -> Iterator[str]:
+    """Yield the complaints of a round. An error that ends it is one: later rounds must go on."""
+    try:
+        yield from play(soak, rng)
+    except Exception as error:  # noqa: BLE001 - the findings of hours would be lost
+        traceback.print_exc()
+        last = str(error).strip().rpartition("\n")[2]
+        yield f"{type(error).__name__}: {last}"
 
 
 def _draw_round(rng: random.Random) -> Round:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.soak import __main__ as program
 from benchmarks.soak import corpora, page, rounds
 from benchmarks.soak.commands import Ended, Running, complaints
 from benchmarks.soak.page import Finding, growth, memory_findings
@@ -115,6 +117,26 @@ def test_make__is_deterministic(name: str, tmp_path: Path) -> None:
     files = [path.relative_to(one) for path in one.rglob("*.*")]
     assert files
     assert all((one / path).read_bytes() == (other / path).read_bytes() for path in files)
+
+
+def test_round__reports_its_own_error_and_cleans_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(soak: Soak, _: random.Random) -> Iterator[str]:
+        soak.out.mkdir()
+        yield "no manifest"
+        raise RuntimeError(f"conll-0: Warning: x\nerror: {soak.scratch}/train.tsv: is gone")
+
+    monkeypatch.setattr(program, "_draw_round", lambda _: play)
+
+    kind, findings = program._round(Soak(tmp_path, Reader(tmp_path / "err")), 0, 7)
+
+    assert kind == "play"
+    assert findings == [
+        Finding(7, "play", "no manifest"),
+        Finding(7, "play", "RuntimeError: error: …/train.tsv: is gone"),
+    ]
+    assert not (tmp_path / "round").exists()
 
 
 @pytest.mark.long

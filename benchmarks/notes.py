@@ -38,13 +38,12 @@ Terms = Mapping[str, Sequence[str]]
 def terms(path: Path) -> Terms:
     """Return slot -> terms of a concept table, with those of `phrases` for empty slots."""
     terms_by_slot: dict[str, list[str]] = {slot: [] for slot in TERMS}
-    if path.is_file():
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                types = set(re.split(r"[|,;\s]+", row["type_ids"]))
-                for slot, wanted in TYPES.items():
-                    if types & wanted:
-                        terms_by_slot[slot] += row["name"].split("|")
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            types = set(re.split(r"[|,;\s]+", row["type_ids"]))
+            for slot, wanted in TYPES.items():
+                if types & wanted:
+                    terms_by_slot[slot] += row["name"].split("|")
     return {slot: tuple(terms_by_slot[slot]) or TERMS[slot] for slot in TERMS}
 
 

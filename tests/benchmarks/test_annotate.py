@@ -81,6 +81,11 @@ def test_terms__are_single_names() -> None:
     assert not any("|" in name for names in known.values() for name in names)
 
 
+def test_terms__need_the_table(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"concept\.csv"):
+        notes.terms(tmp_path / "concept.csv")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)  # compiles kernels if none are cached
 def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from unittest.mock import patch
 
 from benchmarks import inputs as corpora
 from benchmarks import notes
-from benchmarks.report import commit, machine
+from benchmarks.report import commit, machine, markdown_table
 from benchmarks.watch import descendants
 from mslm_data._optional import load
 
@@ -45,10 +45,14 @@ Written by `python -m benchmarks.faults`. Each folder's build was killed with SI
 moments, once to {at_once} times, and started again by the same command; then its bytes were
 compared with those of a build in peace. {kills} kills, seed {seed}, commit {commit}.
 """
-_HEADER = """
-| source | engine, workers | folders | kills of the program | kills of a process below it | other \
-failures | equal folders |
-| --- | --- | --- | --- | --- | --- | --- |"""
+_COLUMNS = {
+    "folders": "folders",
+    "leader": "kills of the program",
+    "below": "kills of a process below it",
+    "began again": "other failures",
+    "equal": "equal folders",
+}
+"""Key of the counts -> title of its column."""
 _ABOUT_COST = """
 What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one
 worker: {median} % of its time (median of {rounds} rounds in turn; {lowest} to {highest} %).
@@ -300,19 +304,20 @@ def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], se
     kills = sum(count["leader"] + count["below"] for count in counts.values())
     median, lowest, highest = (f"{(ratio - 1) * 100:.1f}" for ratio in cost)
 
-    rows = []
-    for case, count in counts.items():
-        numbers = (
-            count[column] for column in ("folders", "leader", "below", "began again", "equal")
-        )
-        rows.append(f"| {case.source} | {case.engine} | {' | '.join(map(str, numbers))} |")
-
+    table = markdown_table(
+        ("source", "engine, workers", *_COLUMNS.values()),
+        [
+            (case.source, case.engine, *(count[key] for key in _COLUMNS))
+            for case, count in counts.items()
+        ],
+        align="lllllll",
+    )
     return "\n".join(
         [
             _ABOUT.format(at_once=AT_ONCE, kills=kills, seed=seed, commit=commit(corpora.ROOT)),
             *[f"* {line}" for line in machine()],
-            _HEADER,
-            *rows,
+            "",
+            *table,
             _ABOUT_COST.format(median=median, rounds=ROUNDS, lowest=lowest, highest=highest),
         ]
     )

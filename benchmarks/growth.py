@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import inputs as corpora
-from benchmarks.report import commit, machine
+from benchmarks.report import commit, machine, markdown_table
 from benchmarks.watch import Figure, watched
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -126,7 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 size, Path(folder), workers=sorted(options.workers), rounds=options.rounds
             )
         measurements.append(measured)
-        print("\n".join(_build_rows(measured)), file=sys.stderr, flush=True)
+        for cells in _build_rows(measured):
+            print(*cells, sep=" | ", file=sys.stderr, flush=True)
 
     text = page(measurements, rounds=options.rounds)
     options.out.write_text(text, encoding="utf-8")
@@ -250,7 +251,7 @@ def page(measurements: Sequence[Measured], *, rounds: int) -> str:
             *("sequences", "M tokens", "input, MB", "folder, MB", "workers", "s"),
             *("CPU, s", "M tokens/s", "MiB"),
         ),
-        (line for measured in measurements for line in _build_rows(measured)),
+        (cells for measured in measurements for cells in _build_rows(measured)),
     )
     reading = _table(
         (
@@ -274,35 +275,29 @@ def page(measurements: Sequence[Measured], *, rounds: int) -> str:
     )
 
 
-def _table(header: Sequence[str], rows: Iterable[str]) -> list[str]:
-    return [_row(header), _row(["---:"] * len(header)), *rows]
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return markdown_table(header, rows, align="r" * len(header))
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _build_rows(measured: Measured) -> list[str]:
-    """Return a table row for each number of workers."""
+def _build_rows(measured: Measured) -> list[list[str]]:
+    """Return the cells of a table row for each number of workers."""
     return [
-        _row(
-            [
-                f"{measured.sentences:,}",
-                f"{measured.tokens / 1e6:,.1f}",
-                f"{measured.read / 1e6:,.0f}",
-                f"{measured.written / 1e6:,.0f}",
-                f"{workers}",
-                f"{figure.seconds:,.1f}",
-                f"{figure.cpu:,.1f}",
-                f"{measured.tokens / figure.seconds / 1e6:,.2f}",
-                f"{figure.mib:,.0f}",
-            ]
-        )
+        [
+            f"{measured.sentences:,}",
+            f"{measured.tokens / 1e6:,.1f}",
+            f"{measured.read / 1e6:,.0f}",
+            f"{measured.written / 1e6:,.0f}",
+            f"{workers}",
+            f"{figure.seconds:,.1f}",
+            f"{figure.cpu:,.1f}",
+            f"{measured.tokens / figure.seconds / 1e6:,.2f}",
+            f"{figure.mib:,.0f}",
+        ]
         for workers, figure in measured.builds.items()
     ]
 
 
-def _reading_row(measured: Measured) -> str:
+def _reading_row(measured: Measured) -> list[str]:
     cells = [f"{measured.sentences:,}"]
     for figure in (measured.stats, measured.epoch):
         cells += [
@@ -310,7 +305,7 @@ def _reading_row(measured: Measured) -> str:
             f"{measured.tokens / figure.seconds / 1e6:,.2f}",
             f"{figure.mib:,.0f}",
         ]
-    return _row(cells)
+    return cells
 
 
 def _scaling_section(measurements: Sequence[Measured]) -> list[str]:
@@ -333,7 +328,7 @@ def _scaling_section(measurements: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _scaling_row(measured: Measured) -> str:
+def _scaling_row(measured: Measured) -> list[str]:
     builds = measured.builds
     one_worker = builds[1].seconds
     most_workers = builds[max(builds)]
@@ -355,7 +350,7 @@ def _scaling_row(measured: Measured) -> str:
             f"{seconds / one_worker:.1%}",
             f"{speed_up(seconds, one_worker, CORES):,.1f}x",
         ]
-    return _row(cells)
+    return cells
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import elsewhere, inputs
 from benchmarks.batching import anonymous_kib
 from benchmarks.harness import AbsentError, same
-from benchmarks.report import commit, machine
+from benchmarks.report import commit, machine, markdown_table
 from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
 
 DELAY_S = 0.05
@@ -257,14 +257,17 @@ def _page(
         "",
         *[f"* {line}" for line in (*about, *machine())],
         "",
-        "| reader | first batch, s | epoch, s |",
-        "|---|---:|---:|",
-    ]
-    for name, rows in timings.items():
-        cells = " | ".join(_spread([row[key] for row in rows]) for key in ("first", "epoch"))
-        lines.append(f"| {'litdata' if name == 'litdata' else f'ours, `{name}`'} | {cells} |")
-
-    lines += [
+        *markdown_table(
+            ("reader", "first batch, s", "epoch, s"),
+            [
+                (
+                    "litdata" if name == "litdata" else f"ours, `{name}`",
+                    *(_spread([row[key] for row in rows]) for key in ("first", "epoch")),
+                )
+                for name, rows in timings.items()
+            ],
+            align="lrr",
+        ),
         "",
         "## A hundred times the cache",
         "",
@@ -282,23 +285,30 @@ def _page(
         "rows of the source between two that are neighbours in the epoch. Quantiles of 10, 50 and "
         "90 %, over one epoch.",
         "",
-        "| order | source's neighbours in the epoch | epoch's neighbours in the source |",
-        "|---|---:|---:|",
+        *markdown_table(
+            ("order", "source's neighbours in the epoch", "epoch's neighbours in the source"),
+            _distances(),
+            align="lrr",
+        ),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _distances() -> list[tuple[str, ...]]:
+    """Return for each order the quantiles of the distances of neighbours, in both directions."""
     orders: dict[str, RowOrder] = {
         f'`shuffle="shards", open_shards={count}`': ByShards((4000,) * 64, count)
         for count in (1, 4, 16, 64)
     }
     orders["`shuffle=True`"] = Shuffled(64 * 4000)
+
+    rows = []
     for name, order in orders.items():
         numbers = order.rows(0, order.size, seed=0, epoch=0)
         both_directions = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))
-        cells = " | ".join(
-            ", ".join(f"{value:,.0f}" for value in np.quantile(distances, (0.1, 0.5, 0.9)))
-            for distances in both_directions
-        )
-        lines.append(f"| {name} | {cells} |")
-    return "\n".join(lines) + "\n"
+        quantiles = [np.quantile(distances, (0.1, 0.5, 0.9)) for distances in both_directions]
+        rows.append((name, *(", ".join(f"{value:,.0f}" for value in row) for row in quantiles)))
+    return rows
 
 
 def _spread(values: Sequence[float]) -> str:

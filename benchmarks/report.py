@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -163,7 +163,7 @@ def _other_pages(root: Path) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a Markdown table."""
+    """Return the lines of the table of a topic."""
     cells = [
         (
             row.name,
@@ -175,8 +175,21 @@ def table(rows: Sequence[Row]) -> list[str]:
         )
         for row in rows
     ]
-    lines = [HEADER, ("---", "---", *["---:"] * 5, "---", "---"), *cells]
-    return [f"| {' | '.join(line)} |" for line in lines]
+    return markdown_table(HEADER, cells, align="llrrrrrll")
+
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str
+) -> list[str]:
+    """Return the lines of a Markdown table.
+
+    Args:
+        header: Titles of the columns.
+        rows: Cells of each row.
+        align: A letter for each column, "l" (left) or "r" (right).
+    """
+    rules = [{"l": "---", "r": "---:"}[letter] for letter in align]
+    return [f"| {' | '.join(map(str, cells))} |" for cells in (header, rules, *rows)]
 
 
 def machine() -> list[str]:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from benchmarks import notes
 from benchmarks.faults import tree
 from benchmarks.inputs import ROOT
-from benchmarks.report import commit, machine
+from benchmarks.report import commit, machine, markdown_table
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "scancel", "squeue")
 DISTURBANCES = 6
@@ -87,9 +87,10 @@ last, and how many commands said that they were terminated. Seed {seed}, commit 
 
 {machine}
 """
-_HEADER = """
-| folder | requeued | cancelled | then all | terminated | last exit code | equal bytes |
-| --- | ---: | ---: | --- | ---: | ---: | --- |"""
+_HEADER = (
+    *("folder", "requeued", "cancelled", "then all"),
+    *("terminated", "last exit code", "equal bytes"),
+)
 
 
 class Outcome(NamedTuple):
@@ -341,9 +342,8 @@ def _page(outcomes: Sequence[Outcome], version: str, tasks: int, seed: int) -> s
         commit=commit(ROOT),
         machine="\n".join(f"* {line}" for line in machine()),
     )
-    rows = []
-    for number, (counts, terminated, code, equal, _) in enumerate(outcomes, start=1):
-        cells = (
+    rows = [
+        (
             number,
             counts.get("requeued", 0),
             counts.get("cancelled", 0),
@@ -352,9 +352,11 @@ def _page(outcomes: Sequence[Outcome], version: str, tasks: int, seed: int) -> s
             code,
             "yes" if equal else "NO",
         )
-        rows.append(f"| {' | '.join(map(str, cells))} |")
+        for number, (counts, terminated, code, equal, _) in enumerate(outcomes, start=1)
+    ]
+    table = markdown_table(_HEADER, rows, align="lrrlrrl")
     lines = [f"* Printed by a job: `{line}`" for outcome in outcomes for line in outcome.unexpected]
-    return "\n".join([about.rstrip("\n"), _HEADER, *rows, "", *lines])
+    return "\n".join([about, *table, "", *lines])
 
 
 if __name__ == "__main__":

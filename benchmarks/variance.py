@@ -25,7 +25,7 @@ import torch
 
 import mslm_data as md
 from benchmarks.inputs import ROOT
-from benchmarks.report import PAGES, commit, machine
+from benchmarks.report import PAGES, commit, machine, markdown_table
 from mslm_data.batches.collate import Masked
 from mslm_data.data.examples import Examples, take
 from mslm_data.mask.corruption import Corruption, corrupt
@@ -265,13 +265,14 @@ def _losses(model: Any, rows: Examples, kinds: npt.NDArray[np.uint8]) -> Floats:
 def page(by_sampling: dict[str, dict[int, float]], draws: int) -> str:
     """Render docs/results/diffusion.md."""
     base = next(iter(by_sampling.values()))
-    lines = [
-        f"| {name} | "
-        + " | ".join(
-            f"{by_length[length]:.4f} ({by_length[length] / base[length]:.2f}x)"
-            for length in _LENGTHS
+    rows = [
+        (
+            name,
+            *(
+                f"{by_length[length]:.4f} ({by_length[length] / base[length]:.2f}x)"
+                for length in _LENGTHS
+            ),
         )
-        + " |"
         for name, by_length in by_sampling.items()
     ]
     return "\n".join(
@@ -287,9 +288,7 @@ def page(by_sampling: dict[str, dict[int, float]], draws: int) -> str:
             "integrated. Means are of the same batch over 1, 2 and 8 epochs, and beside those of "
             "independent rates.",
             "",
-            "| rates | 1 epoch | 2 epochs | 8 epochs |",
-            "|---|---:|---:|---:|",
-            *lines,
+            *markdown_table(("rates", "1 epoch", "2 epochs", "8 epochs"), rows, align="lrrr"),
             "",
             *[f"* {line}" for line in (*machine(), f"Commit: {commit(ROOT)}")],
             "",

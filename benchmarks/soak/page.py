@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from benchmarks.inputs import ROOT
-from benchmarks.report import commit, machine
+from benchmarks.report import commit, machine, markdown_table
 
 WARM_UP = 0.25
 """Share of answers at the beginning to ignore, while caches and arenas fill."""
@@ -132,9 +132,8 @@ def page(
         "",
     ]
     for item, header in (("rounds", "round"), ("events", "event")):
-        lines += [f"| {header} | times |", "| --- | ---: |"]
-        lines += [f"| {kind} | {times:,} |" for kind, times in sorted(counts[item].items())]
-        lines += [""]
+        rows = [(kind, f"{times:,}") for kind, times in sorted(counts[item].items())]
+        lines += [*markdown_table((header, "times"), rows, align="lr"), ""]
     return "\n".join([*lines, *_memory(memory)])
 
 
@@ -162,12 +161,10 @@ def _memory(memory: Sequence[Mapping[str, int]]) -> list[str]:
             "",
         ]
 
-    lines += ["| answer | MiB | open files | threads |", "| ---: | ---: | ---: | ---: |"]
     step = max(1, (len(memory) - 1) // (_SHOWN - 1)) if memory else 1
-    for number in range(0, len(memory), step):
-        answer = memory[number]
-        lines.append(
-            f"| {number + 1} | {answer['kib'] / 1024:.0f} | {answer['files']} | "
-            f"{answer['threads']} |"
-        )
-    return [*lines, ""]
+    rows = [
+        (number + 1, f"{answer['kib'] / 1024:.0f}", answer["files"], answer["threads"])
+        for number, answer in [*enumerate(memory)][::step]
+    ]
+    table = markdown_table(("answer", "MiB", "open files", "threads"), rows, align="rrrr")
+    return [*lines, *table, ""]

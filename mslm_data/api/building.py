@@ -20,6 +20,7 @@ from mslm_data.engine.local import ahead
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
 from mslm_data.io.files import make_folder, naming_full_disk, private_folder
+from mslm_data.io.remote import output
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.registry import did_you_mean
@@ -190,7 +191,7 @@ def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path
     if source is None:
         if out is None:
             raise CallError("out: expected the folder to build from documents, got none")
-        return _OF_DOCUMENTS, Path(out)
+        return _OF_DOCUMENTS, output(out)
 
     pipeline = read_named(source)
     if pipeline.source.use != _OF_DOCUMENTS:
@@ -198,7 +199,7 @@ def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path
             f"documents: expected a pipeline with the source '{_OF_DOCUMENTS}', got one with "
             f"'{pipeline.source.use}'"
         )
-    return source, default_folder(source, pipeline, sample=False) if out is None else Path(out)
+    return source, default_folder(source, pipeline, sample=False) if out is None else output(out)
 
 
 @contextmanager
@@ -415,7 +416,7 @@ def prepared(
             pipeline=pipeline,
             inputs=tuple(paths),
             tokenizer=loaded,
-            out=Path(out) if out is not None else default_folder(source, pipeline, sample=sample),
+            out=output(out) if out is not None else default_folder(source, pipeline, sample=sample),
             copies=tuple(_copies(paths, given)),
             workers=workers,
             engine=engine,

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from mslm_data.draw import macros, notebook_html
-from mslm_data.io.remote import local
+from mslm_data.io.remote import local, output
 from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask import make
@@ -145,7 +145,7 @@ class Shards(BuiltFolder):
         check_names("splits", splits)  # a single string would be a list of letters
         chosen = {name: self[name] for name in (self.splits if splits is None else splits)}
         return export(
-            chosen, self.manifest, self.tokenizer, to=to, out=Path(out), progress=progress
+            chosen, self.manifest, self.tokenizer, to=to, out=output(out), progress=progress
         )
 
     def _file(self, name: str, kind: ArtefactKind) -> str:

@@ -15,7 +15,7 @@ class FileOrFolder(click.Path):
     """A file or a folder as a `Path`.
 
     An empty name is an error. It would mean the current folder, but usually comes from an unset
-    shell variable.
+    shell variable. A URL is an error too: as a path it would name a folder such as `s3:` here.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -26,6 +26,9 @@ class FileOrFolder(click.Path):
         """Return the path."""
         if value == "":
             problem = "expected a path, got an empty one; is a shell variable unset?"
+            self.fail(problem, param, ctx)
+        if "://" in str(value):
+            problem = "expected a path of this machine, got a URL; copy the files from or to there"
             self.fail(problem, param, ctx)
         return super().convert(value, param, ctx)
 

@@ -23,7 +23,7 @@ from threading import Condition, Event, Thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from mslm_data.errors import MissingExtraError
+from mslm_data.errors import CallError, MissingExtraError
 from mslm_data.io.cache import make_sealed, open_private
 
 T = TypeVar("T")
@@ -114,6 +114,20 @@ def local(text: str) -> Path | None:
     from urllib.request import url2pathname  # slow to import
 
     return Path(url2pathname(urlsplit(text).path))
+
+
+def output(out: str | Path) -> Path:
+    """Return the path of a new folder.
+
+    Raises:
+        CallError: It is a URL, which as a path would name a folder such as `s3:` here.
+    """
+    path = local(str(out))
+    if path is None:
+        raise CallError(
+            "out: expected a folder of this machine, got a URL; write it here, then copy it there"
+        )
+    return path
 
 
 def fetch(

@@ -20,6 +20,7 @@ the mix: smaller ones are positions within an epoch (see `Mix.epoch_rows`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -567,17 +568,18 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
 
 
 def _check_distinct(splits: Sequence[SplitShare]) -> None:
-    """Check that no split is repeated, by digest. Repeated rows would get the same masks.
+    """Check that no split is repeated. Repeated rows would get the same masks.
 
     Raises:
         ValueError: A split is repeated, or given with a subset of it.
     """
-    parts: dict[str, SplitShare] = {}
-    for part in splits:
-        first = parts.setdefault(part.digest, part)
-        if first is not part:
-            is_whole = first.subset is None and part.subset is None
-            advice = (
-                "name it once, with the sum of both weights" if is_whole else "pass one of them"
-            )
-            raise ValueError(f"mix: {part.name} has rows of {first.name}; {advice}")
+    for first, part in itertools.combinations(splits, 2):
+        is_equal = first.digest == part.digest
+        # Folders of `mslm-data subset` have other shards than the split that they were drawn from.
+        is_drawn = first.split.manifest.subset or part.split.manifest.subset
+        if not is_equal and not (is_drawn and first.split.origin == part.split.origin):
+            continue
+
+        is_whole = is_equal and first.subset is None and part.subset is None
+        advice = "name it once, with the sum of both weights" if is_whole else "pass one of them"
+        raise ValueError(f"mix: {part.name} is of the same split as {first.name}; {advice}")

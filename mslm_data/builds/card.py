@@ -37,12 +37,12 @@ def card(manifest: Manifest) -> str:
     lines += [""]
 
     if manifest.subset:
-        subset = manifest.subset
-        lines[-1:] = [
-            f"* A subset: {subset['documents']:,} documents of {markdown(subset['split'])}, drawn "
-            f"by seed {subset['seed']} with `mslm-data subset`; the other splits are whole",
-            "",
-        ]
+        draws = ", then ".join(
+            f"{drawn['documents']:,} documents of {markdown(drawn['split'])} by seed "
+            f"{drawn['seed']}"
+            for drawn in manifest.draws
+        )
+        lines[-1:] = [f"* A subset: {draws} with `mslm-data subset`; other splits are whole", ""]
     lines += ["## Counts", "", *_counts(manifest), *_not_chosen(manifest)]
     lines += [*_mentions(manifest), *_agreement(manifest)]
 

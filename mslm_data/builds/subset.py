@@ -80,7 +80,8 @@ def write_subset(
                     progress(done, total)
                 record = _subset_record(record, subset, shards)
             else:
-                for shard in record.shards:
+                # Reading the batches opens each shard, which compares its checksum.
+                for shard, _ in zip(record.shards, split.batches(), strict=True):
                     _copy(folder.place / name / shard.file, temporary / name / shard.file)
                     done += shard.rows
                     progress(done, total)
@@ -152,6 +153,8 @@ def _manifest(
         "documents": subset.documents,
         "rows": subset.digest,
     }
+    if whole.subset:
+        taken["of"] = whole.subset
     plan = hashlib.sha256(canonical_json(taken)).hexdigest()
     return replace(whole, plan=plan, splits=records, subset=taken, found_by=None)
 

@@ -10,6 +10,10 @@ import click
 from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, split_option
 from mslm_data.cli.output import counted, echo, print_json
 from mslm_data.errors import CallError
+from mslm_data.log import few
+
+_MAX_LABELS = 5
+"""Maximum number of labels in a warning."""
 
 
 class Sizes(click.ParamType[tuple[Any, ...]]):
@@ -52,7 +56,7 @@ class Sizes(click.ParamType[tuple[Any, ...]]):
     "--shots",
     type=Sizes(click.IntRange(1)),
     metavar="K[,K...]",
-    help="Number of mentions that each label has at least.",
+    help="Number of mentions that each label has at least, if the split has as many.",
 )
 @split_option("to draw from", "Other splits are copied completely.")
 @click.option(
@@ -121,6 +125,8 @@ def command(
         with counting("subset", "rows") as count:
             write_subset(shards, subset, drawn, place, progress=count)
         written.append({"out": str(place), option: size, **_counts(subset)})
+        if shots is not None:
+            _warn_of_few_mentions(subset, size)
 
     if as_json:
         print_json({"split": split, "seed": seed, "subsets": written})
@@ -132,6 +138,26 @@ def command(
         echo(f"{counts['out']}: {num_documents} of {split}, {num_rows}, {num_mentions}")
     if whole.protected:
         echo(f"{out}: patients' text, as token ids can be turned back into it")
+
+
+def _warn_of_few_mentions(subset: Any, shots: int) -> None:
+    """Print the labels of which the split has fewer mentions than were asked for."""
+    counts = [0] * len(subset.labels)
+    for chunk in subset.chunks():
+        for label in chunk.span_labels.values.tolist():
+            counts[label] += 1
+
+    fewer = [
+        f"{number:,} of {label}"
+        for label, number in zip(subset.labels, counts, strict=True)
+        if number < shots
+    ]
+    if fewer:
+        echo(
+            f"warning: --shots {shots:,}: split '{subset.split.name}' has only "
+            f"{few(fewer, _MAX_LABELS)}",
+            err=True,
+        )
 
 
 def _counts(subset: Any) -> dict[str, int]:

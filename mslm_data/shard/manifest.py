@@ -143,7 +143,8 @@ class Manifest:
         found_by: Number of mentions by label and annotators, in all splits. Default: None, a single
             annotator.
         subset: For folders made by `mslm-data subset`: plan and split of the original folder,
-            number of documents, seed, and digest of the rows. Default: None.
+            number of documents, seed, and digest of the rows; and `of`, the same record of the
+            original folder if it is a subset too. Default: None.
     """
 
     format: int
@@ -178,6 +179,16 @@ class Manifest:
             joined=self.joined,
             context=self.context,
         )
+
+    @property
+    def draws(self) -> list[Mapping[str, Any]]:
+        """The records of `mslm-data subset` that led to this folder, the first draw first."""
+        draws: list[Mapping[str, Any]] = []
+        drawn = self.subset
+        while drawn:
+            draws.insert(0, drawn)
+            drawn = drawn.get("of")
+        return draws
 
     def files(self) -> list[str]:
         """Return the relative paths of all files of the build."""

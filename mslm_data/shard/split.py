@@ -101,13 +101,22 @@ class Split(Rows):
 
     @property
     def digest(self) -> str:
-        """Digest of corpus name, split name and input files; independent of the shard size.
+        """Digest of corpus name, split name, input files and the documents that were drawn.
 
-        Together with the number of rows and tokens, it identifies the rows.
+        Together with the number of rows and tokens, it identifies the rows. It does not depend on
+        the shard size.
+        """
+        drawn = [draw["rows"] for draw in self.manifest.draws if draw["split"] == self.name]
+        return _digest([self.origin, *drawn]) if drawn else self.origin
+
+    @property
+    def origin(self) -> str:
+        """Digest of corpus name, split name and input files.
+
+        Folders made by `mslm-data subset` have that of the original split.
         """
         sources = [dict(source) for source in self.record.sources]
-        origin = canonical_json([self.manifest.name, self.name, sources])
-        return hashlib.sha256(origin).hexdigest()[:16]
+        return _digest([self.manifest.name, self.name, sources])
 
     def __repr__(self) -> str:
         record = self.record
@@ -383,6 +392,10 @@ class Split(Rows):
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
         self._bring([shard for shard, _, _ in picks])
         return picks
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value)).hexdigest()[:16]
 
 
 def splits_table(splits: Iterable[Split]) -> str:

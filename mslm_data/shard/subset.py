@@ -209,7 +209,7 @@ def draw_subset(
         raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
     if shots is not None and (not _is_integer(shots) or shots < 1):
         raise ValueError(f"shots: expected an integer of at least 1, got {shots!r}")
-    if share is not None and not 0 < share <= 1:
+    if share is not None and not (_is_number(share) and 0 < share <= 1):
         raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
 
     if shots is not None and not split.record.mentions:
@@ -312,6 +312,10 @@ def _take_shots(ranks: RowNumbers, mentions: RowNumbers, shots: int) -> RowNumbe
     ordered = mentions[order]
     before = np.cumsum(ordered, axis=0) - ordered
     return order[((ordered > 0) & (before < shots)).any(axis=1)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _is_integer(value: Any) -> bool:

@@ -198,7 +198,9 @@ def test_mix__rejects_values_that_are_no_folders(base: Path, small: md.Split) ->
 
 
 def test_mix__rejects_a_repeated_split(base: Path, small: md.Split) -> None:
-    with pytest.raises(ValueError, match=r"ncbi-disease/train has rows of .*ncbi-disease/train"):
+    with pytest.raises(
+        ValueError, match=r"ncbi-disease/train is of the same split as .*ncbi-disease/train"
+    ):
         md.mix([small, base / "ncbi-disease"])
 
 

@@ -596,6 +596,6 @@ def test_repr__tells_how_many_documents_a_subset_has(folders: dict[str, Path], f
 
 def test_mix__refuses_a_split_beside_its_subset(few: Subset) -> None:
     with pytest.raises(
-        ValueError, match=r"\(5 documents\) has rows of .*ncbi-disease/train; pass one"
+        ValueError, match=r"\(5 documents\) is of the same split as .*ncbi-disease/train; pass"
     ):
         md.mix([few.split, few])

@@ -135,7 +135,7 @@ def test_mask_stats__names_folders_that_cannot_be_mixed(folders: list[Path]) -> 
     done = counted([folders[0], folders[0]])
 
     assert done.code == 1
-    assert "has rows of" in done.err
+    assert "is of the same split as" in done.err
 
 
 def test_mask_stats__shows_no_patients_text_without_the_flag(

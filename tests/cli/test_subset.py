@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import shutil
 import stat
 from collections import Counter
 from pathlib import Path
@@ -13,9 +14,10 @@ import datasets
 import pytest
 
 import mslm_data as md
-from mslm_data.errors import BuildError
+from mslm_data.errors import BuildError, CallError
 from tests import made
 from tests.cli.running import run
+from tests.shard import damage
 
 PIPELINE = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8, "keep_text": True})
 
@@ -75,6 +77,82 @@ def test_build__does_not_take_a_subset_for_the_whole_corpus(folder: Path, tmp_pa
 
     with pytest.raises(BuildError, match=r"few: holds .*; different: subset; choose another --out"):
         made.built(out, pipeline=PIPELINE)
+
+
+def test_subset__of_a_subset_records_both_draws(folder: Path, tmp_path: Path) -> None:
+    run("subset", folder, "--documents", 5, "--out", tmp_path / "train")
+    done = run(
+        "subset", tmp_path / "train", "--split", "test", "--documents", 2, "--out", tmp_path / "both"
+    )  # fmt: skip
+
+    assert done.code == 0, done.err
+    draws = [
+        (draw["split"], draw["documents"]) for draw in md.load(tmp_path / "both").manifest.draws
+    ]
+    assert draws == [("train", 5), ("test", 2)]
+    card = (tmp_path / "both" / "README.md").read_text()
+    assert "5 documents of train by seed 0, then 2 documents of test by seed 0" in card
+    assert run("verify", tmp_path / "both").code == 0
+
+
+def test_subset__rejects_a_damaged_shard_of_another_split(folder: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    shards = sorted((copied / "test").glob("*.arrow"))
+    damage.flip(shards[-1], 100)
+
+    done = run("subset", copied, "--documents", 4, "--out", tmp_path / "few")
+    assert done.code == 1
+    assert f"{shards[-1].name}: " in done.err
+    shards[-1].unlink()
+    assert run("subset", copied, "--documents", 4, "--out", tmp_path / "few").code == 1
+    assert not (tmp_path / "few").exists()
+
+
+def test_subset__warns_of_labels_with_fewer_mentions(folder: Path, tmp_path: Path) -> None:
+    train = md.load(folder)["train"]
+    (label,) = train.labels
+
+    few = run("subset", folder, "--shots", 2, "--out", tmp_path / "few")
+    many = run("subset", folder, "--shots", 10_000, "--out", tmp_path / "many")
+
+    assert "warning" not in few.err
+    assert (
+        f"warning: --shots 10,000: split 'train' has only {train.record.mentions} of {label}"
+        in many.err
+    )
+
+
+def test_subset__rejects_a_url_as_output(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = run("subset", folder, "--documents", 2, "--out", "s3://bucket/few")
+
+    assert done.code == 2
+    assert "expected a path of this machine, got a URL" in done.err
+    with pytest.raises(CallError, match="out: expected a folder of this machine, got a URL"):
+        md.load(folder).export(to="jsonl", out="s3://bucket/few")
+    assert not list(tmp_path.iterdir())
+
+
+def test_mix__rejects_a_folder_beside_its_subset(folder: Path, tmp_path: Path) -> None:
+    for documents in (2, 5):
+        run("subset", folder, "--documents", documents, "--out", tmp_path / str(documents))
+
+    for folders in ((folder, tmp_path / "5"), (tmp_path / "2", tmp_path / "5")):
+        with pytest.raises(ValueError, match=r"is of the same split as .*; pass one of them"):
+            md.mix(folders)
+
+
+def test_subset__has_another_digest_for_other_documents(folder: Path, tmp_path: Path) -> None:
+    for seed in (0, 1):
+        run("subset", folder, "--documents", 5, "--seed", seed, "--out", tmp_path / str(seed))
+    shards = [md.load(place) for place in (folder, tmp_path / "0", tmp_path / "1")]
+
+    assert len({folder["train"].digest for folder in shards}) == 3
+    assert len({folder["train"].origin for folder in shards}) == 1
+    assert len({folder["test"].digest for folder in shards}) == 1
 
 
 def test_subset__equal_commands_write_equal_bytes(folder: Path, tmp_path: Path) -> None:

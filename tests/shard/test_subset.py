@@ -157,6 +157,12 @@ def test_subset__rounds_the_exact_share_up(share: float, documents: int, tmp_pat
         train.subset(shots=1)
 
 
+@pytest.mark.parametrize("wrong", [0, -0.1, 1.1, float("nan"), True, "0.5", [0.5]])
+def test_subset__rejects_an_invalid_share(train: md.Split, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"share: expected a number in \(0, 1\], got "):
+        train.subset(share=wrong)
+
+
 @pytest.mark.parametrize("wrong", [0, -1, 10_000, 2.0, True])
 def test_subset__rejects_an_invalid_number_of_documents(
     train: md.Split, doc_ids: list[str], wrong: Any

@@ -90,7 +90,9 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
 def quiet_transformers() -> Iterator[None]:
     """Suppress logs and progress bars of transformers within a `with` block."""
     logging: Any = importlib.import_module("transformers.utils.logging")
+    hub: Any = importlib.import_module("huggingface_hub.utils")
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    is_hub_quiet = hub.are_progress_bars_disabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -98,4 +100,6 @@ def quiet_transformers() -> Iterator[None]:
     finally:
         logging.set_verbosity(level)
         if bar:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # this also enables those of huggingface_hub
+        if is_hub_quiet:
+            hub.disable_progress_bars()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
@@ -34,6 +34,15 @@ _COLUMNS = {
     "mimic-iv": ("note_id", "subject_id", "note_type", "text"),
 }
 """Shipped pipeline -> columns that identify its tables."""
+
+
+class _Note(NamedTuple):
+    """A usable note."""
+
+    id: str
+    patient: str
+    text: str
+    place: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,9 +195,8 @@ class Notes(Cohort, TextOptions, Source):
             return {}
         # The sample is drawn from all splits, before any patient is excluded by it.
         everyone = dataclasses.replace(self, patients=0, split="")
-        rows = (row for path in paths for row in self._tables.rows(Part(str(path))))
-        candidates = map(everyone._candidate, rows)
-        patients = (patient for patient in candidates if patient is not None)
+        notes = (note for path in paths for note in everyone._notes(Part(str(path))))
+        patients = (note.patient for note in notes if isinstance(note, _Note))
         return {"patients_last": find_last_sampled(patients, size=self.patients, seed=self.seed)}
 
     def for_split(self, split: str) -> Notes:
@@ -212,14 +220,27 @@ class Notes(Cohort, TextOptions, Source):
             SourceError: The file is not a table with these columns.
             ValueError: The largest digest of the sample is unknown; see `Source.settle`.
         """
+        for note in self._notes(part):
+            if isinstance(note, _Note):
+                yield Document(
+                    id=note.id,
+                    text=note.text,
+                    place=note.place,
+                    placeholders=placeholders(note.text, self.placeholders),
+                )
+            else:
+                yield note
+
+    def _notes(self, part: Part) -> Iterator[_Note | SetAside | NotChosen]:
+        """Read each note of the split, or the reason why it is not used."""
         file_stem = stem(Path(part.path))
         for row in self._tables.rows(part):
-            record = self._record(row, file_stem)
-            if record is not None:
-                yield record
+            note = self._note(row, file_stem)
+            if note is not None:
+                yield note
 
-    def _record(self, row: TableRow, file_stem: str) -> Document | SetAside | NotChosen | None:
-        """Make the record of a row, None if it belongs to another split."""
+    def _note(self, row: TableRow, file_stem: str) -> _Note | SetAside | NotChosen | None:
+        """Read the note of a row, None if it belongs to another split."""
         doc_id = ""
         patient = None
         try:
@@ -238,22 +259,7 @@ class Notes(Cohort, TextOptions, Source):
         except RecordError as error:
             # A damaged record belongs to one split too, so that it is counted only once.
             return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, error.reason)
-        return Document(
-            id=doc_id,
-            text=text,
-            place=row.place,
-            placeholders=placeholders(text, self.placeholders),
-        )
-
-    def _candidate(self, row: TableRow) -> str | None:
-        """Return the patient if the note is usable and may be in the sample, else None."""
-        try:
-            patient = self._patient(row, row.value("id") or "")
-            is_chosen = self.refusal(patient, row.value("category") or "") is None
-            is_usable = is_chosen and not _is_withdrawn(row) and row.value("text")
-            return patient if is_usable else None
-        except RecordError:
-            return None
+        return _Note(doc_id, patient, text, row.place)
 
     def _patient(self, row: TableRow, doc_id: str) -> str:
         """Return the patient of a note.

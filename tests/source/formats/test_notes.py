@@ -294,6 +294,28 @@ def test_sample__takes_all_if_patients_are_few(table: Path) -> None:
     assert Notes(patients=5000).settle([table]) == {"patients_last": cohort.ALL}
 
 
+def test_sample__counts_only_patients_with_a_usable_note(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    rows = [f"{number},{number},x,,words" for number in range(2, 8)]
+    path.write_text("\n".join(["ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT", *rows]) + "\n")
+    chosen = [len(texts(read(settled(Notes(patients=3, seed=s), path), [path]))) for s in range(8)]
+
+    # The id of the first note may be text, so the note is set aside.
+    broken = path.read_text().replace("\n2,2,", '\n"two\nlines",2,')
+    path.write_text(broken)
+    without = [len(texts(read(settled(Notes(patients=3, seed=s), path), [path]))) for s in range(8)]
+
+    assert chosen == without == [3] * 8
+
+
+def test_sample__of_notes_without_a_patient_is_of_notes(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text("TEXT\n" + "words\n" * 9)
+    source = Notes(id_column="", patient_column="", category_column="", error_column="", patients=2)
+
+    assert len(texts(read(settled(source, path), [path]))) == 2
+
+
 def test_sample__raises_before_settle(table: Path) -> None:
     with pytest.raises(ValueError, match="expected a source with the options that settle returns"):
         read(Notes(patients=3), [table])

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -189,12 +190,12 @@ def _without_strays(
     """
     every = [*candidates]
     strays = {
-        candidate: _nearest(candidate.below)
+        candidate: _find_split(candidate, {})
         for candidate in every
         if candidate.folder and disowns(candidate.path)
     }
     splits = (
-        {_nearest(candidate.below) for candidate in every if candidate not in strays}
+        {_find_split(candidate, {}) for candidate in every if candidate not in strays}
         if strays
         else set()
     )
@@ -219,7 +220,7 @@ def _add_by_content(
         return
     more: dict[str, list[Path]] = {}
     for candidate in candidates:
-        split = _match_patterns(candidate.below, splits) if splits else _nearest(candidate.below)
+        split = _find_split(candidate, splits)
         if split and split not in sorted_out:
             more.setdefault(split, []).append(candidate.path)
     sorted_out |= {split: sorted(paths) for split, paths in more.items()}
@@ -294,14 +295,11 @@ def assign(
     unassigned: dict[Path, Candidate] = {}
     candidates = [*candidates]
     for candidate in candidates:
-        path, below, folder = candidate
-        split = (
-            _match_patterns(below, splits) if splits else _nearest(below) or _input_split(folder)
-        )
+        split = _find_split(candidate, splits)
         if split:
-            by_split.setdefault(split, set()).add(path)
+            by_split.setdefault(split, set()).add(candidate.path)
         else:
-            unassigned[path] = candidate
+            unassigned[candidate.path] = candidate
 
     if not splits:
         for path, split in _pair_names(candidates).items():
@@ -354,6 +352,13 @@ def _check_embedded_words(unassigned: Iterable[Candidate]) -> None:
                     f"{candidate.below}: cannot tell whether '{match['word']}' in the name is a "
                     f"split; {_NAME_THE_SPLITS}"
                 )
+
+
+def _find_split(candidate: Candidate, splits: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the split of a file by patterns, or else by its own name; None if there is none."""
+    if splits:
+        return _match_patterns(candidate.below, splits)
+    return _nearest(candidate.below) or _input_split(candidate.folder)
 
 
 def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
@@ -517,24 +522,42 @@ def unread(
     """
     read_paths = {path.resolve() for path in read}
     excluded = apart_from.resolve() if apart_from else None
-    result = []
-    for root in inputs:
+    read_files = []
+    left = []
+    for root in filter(Path.is_dir, inputs):
+        folder = root.resolve().name
         made_files = MadeFiles(root)
-        for path in every_file(root) if root.is_dir() else ():
+        for path in every_file(root):
             place = path.resolve()
-            if place not in read_paths and (excluded is None or not place.is_relative_to(excluded)):
-                below = path.relative_to(root).as_posix()
-                why = "" if made_files.has(path) else _why_unread(below, suffixes, splits, pattern)
-                if why in (_OF_NO_DOCUMENT, _OF_NO_SPLIT):
-                    why = disowns(path) or why
-                result.append(Unread(below, why or _MADE))
+            candidate = Candidate(path, path.relative_to(root).as_posix(), folder)
+            if place in read_paths:
+                read_files.append(candidate)
+            elif excluded is None or not place.is_relative_to(excluded):
+                left.append((candidate, made_files.has(path)))
+
+    @cache
+    def names_have_splits() -> bool:
+        return any(_find_split(file, {}) for file in read_files) or bool(_pair_names(read_files))
+
+    result = []
+    for candidate, is_made in left:
+        reason = _MADE if is_made else _why_not_candidate(candidate, suffixes, splits, pattern)
+        reason = reason or disowns(candidate.path)
+        if not reason:
+            has_split = bool(splits or _find_split(candidate, {}))
+            reason = _OF_NO_DOCUMENT if has_split or not names_have_splits() else _OF_NO_SPLIT
+        result.append(Unread(candidate.below, reason))
     return result
 
 
-def _why_unread(
-    below: str, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]], pattern: str
+def _why_not_candidate(
+    candidate: Candidate,
+    suffixes: Sequence[str],
+    splits: Mapping[str, Sequence[str]],
+    pattern: str,
 ) -> str:
-    path = Path(below)
+    """Return why a file's name rules it out, "" if it does not."""
+    path = Path(candidate.below)
     if is_hidden(path):
         return "hidden"
     if not ends_with(path, suffixes):
@@ -544,11 +567,9 @@ def _why_unread(
         )
     if not fits(path, pattern):
         return f"its name does not fit [source] pattern, '{pattern}'"
-    if splits:
+    if splits and not _find_split(candidate, splits):
         return "no pattern of [source] splits fits it"
-    if _nearest(below) is None:
-        return _OF_NO_SPLIT
-    return _OF_NO_DOCUMENT
+    return ""
 
 
 def fits(path: Path, pattern: str) -> bool:

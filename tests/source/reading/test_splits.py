@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import SourceError
+from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.splits import (
     Candidate,
     Unread,
@@ -324,6 +325,23 @@ def test_sort_by_split__uses_the_name_of_an_input_folder(
     }
 
 
+def test_sort_by_split__uses_the_name_of_an_input_folder_for_files_told_by_content(
+    tmp_path: Path,
+) -> None:
+    row = "Aspirin B-Drug\nhelps O\n\n" * 5
+    for name, text in (("train/a.conll", row), ("dev/b.annotated", row), ("test/c.conll", "x\n")):
+        write(tmp_path, name)
+        (tmp_path / name).write_text(text)
+    whole = Conll().find([tmp_path])
+
+    assert whole == Conll().find([tmp_path / name for name in ("train", "dev", "test")])
+    assert names(dict(whole), tmp_path) == {
+        "train": ["train/a.conll"],
+        "validation": ["dev/b.annotated"],
+        "test": ["test/c.conll"],
+    }
+
+
 def test_sort_by_split__ignores_the_path_of_the_input(tmp_path: Path) -> None:
     write(tmp_path, "test-run-3/a.tsv")
 
@@ -396,6 +414,32 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
     assert unread([tmp_path], read, suffixes=[".tsv"], splits={}, pattern="t*")[2] == Unread(
         "other.tsv", "its name does not fit [source] pattern, 't*'"
     )
+
+
+@pytest.mark.parametrize(
+    ("root", "splits"), [(".", {}), ("dev", {}), (".", {"train": ["*"]})], ids=str
+)
+def test_unread__blames_the_split_only_if_other_names_have_one(
+    tmp_path: Path, root: str, splits: dict[str, list[str]]
+) -> None:
+    folder = tmp_path / root
+    write(folder, "a.xml", "a.json")
+
+    assert unread([folder], [folder / "a.xml"], suffixes=[".xml", ".json"], splits=splits) == [
+        Unread("a.json", "it belongs to no document that is read")
+    ]
+
+
+def test_unread__names_a_file_without_a_split_beside_words_within_words(tmp_path: Path) -> None:
+    write(tmp_path, "engtrain.bio", "engtest.bio", "other.bio")
+    read = sort_by_split([tmp_path], suffixes=[".bio"], splits={})
+    files = [path for paths in read.values() for path in paths]
+
+    assert unread([tmp_path], files, suffixes=[".bio"], splits={}) == [
+        Unread(
+            "other.bio", "its name has no split, unlike other names; assign it with [source] splits"
+        )
+    ]
 
 
 def test_unread__is_empty_if_all_files_are_read(tmp_path: Path) -> None:

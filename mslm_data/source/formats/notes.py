@@ -22,7 +22,7 @@ from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError
-from mslm_data.source.reading.splits import fits, sort_by_split
+from mslm_data.source.reading.splits import find_candidates, sort_by_split
 from mslm_data.source.reading.tables import TableReader, TableRow
 
 _LONGEST_ID = 128
@@ -159,25 +159,20 @@ class Notes(Cohort, TextOptions, Source):
         """
         # With shares, patients decide the split, so every split reads all files.
         splits = {"all": ("*",)} if self.shares else self.splits
-        every = sort_by_split(inputs, suffixes=self.suffixes, splits=splits)
-        by_split = {
-            split: [path for path in paths if path in inputs or fits(path, self.pattern)]
-            for split, paths in every.items()
-        }
-        self._check_release(by_split if any(by_split.values()) else every)
-        if not any(by_split.values()):
-            names = ", ".join(path.name for path in inputs)
-            raise SourceError(
-                f"{names}: expected files that fit '{self.pattern}', found none; "
-                f"check [source] pattern"
+        try:
+            by_split = sort_by_split(
+                inputs, suffixes=self.suffixes, splits=splits, pattern=self.pattern
             )
-        if self.shares:
-            return dict.fromkeys(self.shares, by_split["all"])
-        return {split: paths for split, paths in by_split.items() if paths}
+        except SourceError:
+            # The tables of another release have other names, so the pattern may not fit them.
+            self._check_release(file.path for file in find_candidates(inputs, self.suffixes))
+            raise
+        self._check_release(chain.from_iterable(by_split.values()))
+        return dict.fromkeys(self.shares, by_split["all"]) if self.shares else by_split
 
-    def _check_release(self, files: Mapping[str, Sequence[Path]]) -> None:
+    def _check_release(self, paths: Iterable[Path]) -> None:
         """Raise if a table needs another shipped pipeline, and lacks the columns of this source."""
-        for path in dict.fromkeys(chain.from_iterable(files.values())):
+        for path in dict.fromkeys(paths):
             if not ends_with(path, ".csv"):
                 continue
             names = self._tables.names(path)

@@ -27,7 +27,7 @@ from mslm_data.source.reading.plain_tables import (
     open_table,
 )
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.splits import fits
+from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 Chosen = Literal["all", "mentioned"]
@@ -184,9 +184,12 @@ class Offsets(OffsetOptions, TextOptions, Source):
         Raises:
             SourceError: There is no table, a table has no texts, or two tables share texts.
         """
+        files = sort_by_split(
+            inputs, suffixes=self.suffixes, splits=self.splits, pattern=self.pattern
+        )
         by_split = {
             split: [path for path in paths if self._has_mentions(path)]
-            for split, paths in super().find(inputs).items()
+            for split, paths in files.items()
         }
         by_split = {split: paths for split, paths in by_split.items() if paths}
         if not by_split:

@@ -124,6 +124,7 @@ def sort_by_split(
     *,
     suffixes: Sequence[str],
     splits: Mapping[str, Sequence[str]],
+    pattern: str = "*",
     holds: Callable[[Path], bool] | None = None,
     disowns: Callable[[Path], str] = lambda _: "",
 ) -> dict[str, list[Path]]:
@@ -148,6 +149,8 @@ def sort_by_split(
         suffixes: Suffixes of the format's files (`.gz` may follow). A text file given directly may
             have any suffix.
         splits: Split -> patterns, as for `fnmatch`.
+        pattern: Pattern of file names in folders, see `fits`. Other files are ignored, whatever
+            their names say. Default: all names.
         holds: Whether a file with another suffix is in the format. Such files are read for splits
             that have no others. None for formats that are recognised by suffix only.
         disowns: Returns why a file is certainly in another format, "" otherwise. Such a file is
@@ -159,7 +162,7 @@ def sort_by_split(
     Raises:
         SourceError: An input is missing, no file matches, or the split of a file is ambiguous.
     """
-    candidates = [*_candidates(inputs, suffixes)]
+    candidates = [*find_candidates(inputs, suffixes, pattern)]
 
     # Patterns are the user's decision, so they are not questioned by content.
     usual = candidates if splits else _without_strays(candidates, disowns)
@@ -172,6 +175,8 @@ def sort_by_split(
     if not sorted_out:
         names = ", ".join(path.name for path in inputs)
         expected = f"files ending with {', '.join(suffixes)}"
+        if pattern != "*":
+            expected += f" that fit [source] pattern '{pattern}'"
         if splits and ["*"] not in map(list, splits.values()):
             expected += " that [source] splits names"
         raise SourceError(
@@ -431,8 +436,10 @@ def _input_split(folder: str) -> str | None:
     return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
 
-def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Candidate]:
-    """Yield each input file that may be in the format."""
+def find_candidates(
+    inputs: Sequence[Path], suffixes: Sequence[str], pattern: str = "*"
+) -> Iterator[Candidate]:
+    """Yield each input file that may be in the format; see `sort_by_split`."""
     for root in inputs:
         if root.is_file():
             if root.name.endswith(_BINARY) and not ends_with(root, suffixes):
@@ -443,7 +450,7 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
             yield Candidate(root, root.name)
         elif root.is_dir():
             for path in plain_files(root):
-                if ends_with(path, suffixes):
+                if ends_with(path, suffixes) and fits(path, pattern):
                     below = path.relative_to(root).as_posix()
                     yield Candidate(path, below, root.resolve().name)
         else:

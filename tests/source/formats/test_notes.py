@@ -234,7 +234,7 @@ def test_find__takes_the_notes_of_a_folder_of_tables(tmp_path: Path) -> None:
     assert Notes(pattern="NOTEEVENTS*").find([tmp_path / "mine.csv"]) == {
         "train": [tmp_path / "mine.csv"]
     }
-    with pytest.raises(SourceError, match=r"expected files that fit 'X\*', found none"):
+    with pytest.raises(SourceError, match=r"that fit \[source\] pattern 'X\*', found none"):
         Notes(pattern="X*").find([tmp_path])
 
 

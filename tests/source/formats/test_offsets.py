@@ -369,7 +369,7 @@ def test_read__mentioned_reads_each_text_with_its_table(tmp_path: Path) -> None:
         ("pmid\tstart\tend\n", {}, "expected a column for the mentions' label, found none"),
         ("pmid\ttype\tstart\tend\n", {"words_column": "wrds"}, "the mentions' words, found none"),
         ("pmid\ttype\tstart\tend\n", {"texts": "nowhere"}, "expected its texts at 'nowhere'"),
-        ("pmid\ttype\tstart\tend\n", {"pattern": "*.csv"}, "expected tables of mentions named"),
+        ("pmid\ttype\tstart\tend\n", {"pattern": "*.csv"}, "that fit [source] pattern '*.csv'"),
     ],
 )
 def test_read__rejects_unreadable_tables(
@@ -377,6 +377,13 @@ def test_read__rejects_unreadable_tables(
 ) -> None:
     with pytest.raises(SourceError, match=re.escape(message)):
         written(tmp_path, {"m.tsv": table, "a.txt": "Red"}, **options)
+
+
+def test_find__applies_the_pattern_to_a_file_given_directly(tmp_path: Path) -> None:
+    (tmp_path / "m.tsv").write_text("pmid\ttype\tstart\tend\n")
+
+    with pytest.raises(SourceError, match=r"expected tables of mentions named '\*\.csv'"):
+        Offsets(pattern="*.csv").find([tmp_path / "m.tsv"])
 
 
 def test_read__refuses_csv_without_a_header(tmp_path: Path) -> None:

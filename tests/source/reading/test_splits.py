@@ -270,6 +270,16 @@ def test_sort_by_split__follows_patterns(tmp_path: Path) -> None:
     assert list(by_split) == ["train", "held_out"]
 
 
+def test_sort_by_split__ignores_the_names_of_files_that_the_pattern_excludes(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "train.csv", "dev.csv.gz", "a.txt", "b.txt", "traintest.txt")
+
+    by_split = sort_by_split([tmp_path], suffixes=[".csv", ".txt"], splits={}, pattern="*.csv")
+
+    assert names(by_split, tmp_path) == {"train": ["train.csv"], "validation": ["dev.csv.gz"]}
+
+
 def test_sort_by_split__rejects_a_file_in_two_splits(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv")
 

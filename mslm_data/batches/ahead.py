@@ -134,7 +134,7 @@ def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[list[
     prefetchers = []
     for part, uses in zip(rows.splits, uses_per_split, strict=True):
         if uses is None:
-            part.split.bring()
+            part.source.bring()
         else:
             prefetchers.append(SplitPrefetcher(part.split, order, uses, ahead))
     try:

@@ -271,22 +271,9 @@ class Mix(Rows):
             part.source.check()
 
     def bring(self) -> None:
-        """Download all shards of remote folders that are not cached.
-
-        Raises:
-            FetchError: A shard is missing, unreachable, or differs from the manifest.
-            ShardError: A remote folder has changed.
-            ValueError: The shards of a split are larger than its `cache_bytes`.
-        """
+        """Download the shards of remote folders that are not cached; see `Split.bring`."""
         for part in self.splits:
-            split = part.split
-            if split.cache_bytes is not None and split.record.bytes > split.cache_bytes:
-                raise ValueError(
-                    f"cache_bytes: expected at least the {split.record.bytes} bytes of "
-                    f"{part.name}, as a mix reads all of its shards, got {split.cache_bytes}; "
-                    "pass more"
-                )
-            split.bring()
+            part.source.bring()
 
     def _locate(self, rows: RowNumbers) -> list[_SplitRows]:
         """Group rows by split and shard."""

@@ -60,7 +60,7 @@ class RowOrder(Protocol):
         """
 
     def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
-        """Return when an epoch reads each shard: an item per split.
+        """Return when an epoch reads each shard that has rows: an item per split.
 
         The item is None if rows come from any shard at any position.
         """
@@ -90,7 +90,8 @@ class Stored:
         if not self.shard_rows:
             return [None]
         bounds = make_offsets(np.array(self.shard_rows, np.int64))
-        return [ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])]
+        read = np.flatnonzero(self.shard_rows)
+        return [ShardUses(read, bounds[:-1][read], bounds[1:][read])]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that identify this order."""
@@ -188,7 +189,8 @@ class ByShards:
         blocks = _lay_out_blocks(self.shard_rows, self.open_shards, seed, epoch)
         count = len(blocks.shards)
         last = np.minimum(np.arange(count) + blocks.open_shards, count)
-        return [ShardUses(blocks.shards, blocks.starts[:-1], blocks.starts[last])]
+        read = np.flatnonzero(blocks.shard_rows[blocks.shards])
+        return [ShardUses(blocks.shards[read], blocks.starts[read], blocks.starts[last[read]])]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that identify this order."""

@@ -396,8 +396,9 @@ def bring(shards: Iterable[Shard]) -> None:
         ShardError: See `RemoteFolder.file`.
     """
     remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
-    if remote_shards:
-        remote_shards[0].folder.close_others(remote_shards)
+    if not remote_shards:
+        return
+    remote_shards[0].folder.close_others(remote_shards)
     remote.together([shard.fetch for shard in _not_open(remote_shards)])
 
 

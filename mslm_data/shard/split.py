@@ -78,7 +78,6 @@ class Split(Rows):
         self.protected = manifest.protected
         self._shards = [_shard(self.place, name, shard, manifest) for shard in self.record.shards]
         self._first = make_offsets(np.array([shard.rows for shard in self.record.shards], np.int64))
-        self._is_remote = isinstance(folder, RemoteFolder)
         self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None
 
     def __len__(self) -> int:
@@ -141,7 +140,7 @@ class Split(Rows):
         """
         number = resolve_row(row, len(self))
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
-        self._bring([self._shards[shard]])
+        bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
 
     @property
@@ -216,7 +215,7 @@ class Split(Rows):
             for shard, first in zip(self._shards, self._first.tolist(), strict=False)
             if first < stop and start < first + len(shard)
         ]
-        self._bring([shard for shard, _ in picks])
+        bring([shard for shard, _ in picks])
         parts = [
             shard.examples(max(start - first, 0), min(stop - first, len(shard)))
             for shard, first in picks
@@ -285,7 +284,7 @@ class Split(Rows):
         """
         self.check()
         for shard in self._shards:
-            self._bring([shard])
+            bring([shard])
             yield shard.batch
         self.check()
 
@@ -299,7 +298,7 @@ class Split(Rows):
         if self._fits:
             self.bring()
         for shard in self._shards:
-            self._bring([shard])
+            bring([shard])
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
                     f"{shard.path}: the folder does not keep texts; build it with --set "
@@ -318,13 +317,23 @@ class Split(Rows):
             ShardError: The remote folder has been rebuilt.
             ValueError: The shards do not fit into `cache_bytes`.
         """
-        if not self._fits:
+        self.bring_shards(range(len(self._shards)))
+
+    def bring_shards(self, numbers: Iterable[int]) -> None:
+        """Download some remote shards, to read their rows in any order; see `bring`.
+
+        Args:
+            numbers: Indices of the shards.
+        """
+        shards = [self._shards[number] for number in numbers]
+        needed = sum(shard.record.bytes for shard in shards)
+        if self.cache_bytes is not None and needed > self.cache_bytes:
             raise ValueError(
-                f"cache_bytes: expected at least the {self.record.bytes} bytes of split "
-                f"'{self.name}' to read its rows in any order, got {self.cache_bytes}; pass more, "
+                f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
+                f"in any order, got {self.cache_bytes} for {self.folder}/{self.name}; pass more, "
                 "or shuffle='shards'"
             )
-        self._bring(self._shards)
+        bring(shards)
 
     @property
     def _fits(self) -> bool:
@@ -362,10 +371,6 @@ class Split(Rows):
         """
         return fetches_ahead((self._shards[number] for number in shards), wanted)
 
-    def _bring(self, shards: Sequence[Shard]) -> None:
-        if self._is_remote:
-            bring(shards)
-
     def picks(self, rows: npt.NDArray[np.int64]) -> Picks:
         """Group rows by shard, and download the remote shards among these.
 
@@ -390,7 +395,7 @@ class Split(Rows):
         for shard in np.flatnonzero(np.bincount(row_shards)).tolist():
             places = np.flatnonzero(row_shards == shard)
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
-        self._bring([shard for shard, _, _ in picks])
+        bring([shard for shard, _, _ in picks])
         return picks
 
 

@@ -172,8 +172,8 @@ class Subset(Rows):
         self.split.check()
 
     def bring(self) -> None:
-        """Download remote shards missing from the cache; see `Split.bring`."""
-        self.split.bring()
+        """Download the remote shards with these rows; see `Split.bring`."""
+        self.split.bring_shards(np.flatnonzero(self.shard_rows).tolist())
 
     def _in_split(self, rows: RowNumbers) -> RowNumbers:
         """Convert row numbers of the subset to those of the split.

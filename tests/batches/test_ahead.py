@@ -28,6 +28,7 @@ from mslm_data.io import cache, remote
 from mslm_data.io.locks import HeldError, locked
 from mslm_data.shard import split as split_module
 from mslm_data.shard.split import Split
+from mslm_data.shard.subset import Subset
 from tests import faulty, made
 from tests.faulty import Faulty
 from tests.shard import damage
@@ -287,6 +288,49 @@ def test_mix__holds_cache_bytes_while_rows_are_read(
         next(iter(Batches(mixed(*there), "joint")))
 
 
+# A subset ------------------------------------------------------------------------------------------------------------
+
+FEW = (2, 5, 11)
+"""Shards with rows of the subset."""
+
+
+def few(split: Split) -> Subset:
+    """Return every other row of a few shards."""
+    firsts = np.cumsum((0, *split.shard_rows))
+    rows = [np.arange(firsts[shard], firsts[shard + 1], 2) for shard in FEW]
+    return Subset(split, np.concatenate(rows), documents=1)
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED, {"batch_size": 1}])
+def test_subset__downloads_only_its_own_shards(
+    folder: Path, url: str, options: dict[str, Any]
+) -> None:
+    there = few(load(url)["train"])
+
+    found = keys(Batches(there, "joint", **options))
+
+    assert found == keys(Batches(few(load(folder)["train"]), "joint", **options))
+    shards = there.split.record.shards
+    assert {s.file for s in shards if Faulty.opened[s.file]} == {shards[n].file for n in FEW}
+
+
+@pytest.mark.parametrize("options", [SHARDS | {"open_shards": 9}, {"batch_size": 1}])
+def test_subset__needs_cache_bytes_for_its_own_shards(
+    folder: Path, url: str, cached: Path, options: dict[str, Any]
+) -> None:
+    here = few(load(folder)["train"])
+    needed = sum(here.split.shard_bytes[shard] for shard in FEW)
+    mix = md.mix([few(load(url, cache_bytes=needed)["train"])])
+
+    for rows in (few(load(url, cache_bytes=needed)["train"]), mix):
+        assert len(keys(Batches(rows, "joint", **options))) == len(here)
+        assert kept(cached) <= needed
+
+    small = few(load(url, cache_bytes=needed - 1)["train"])
+    with pytest.raises(ValueError, match=f"cache_bytes: expected at least {needed}, the bytes"):
+        next(iter(Batches(small, "joint", **options)))
+
+
 # Cache size ----------------------------------------------------------------------------------------------------------
 
 
@@ -436,7 +480,7 @@ def test_cache_bytes__reject_an_order_that_needs_more(url: str) -> None:
     split = load(url)["train"]
     small = load(url, cache_bytes=bound_of(split, 2))["train"]
 
-    with pytest.raises(ValueError, match=r"cache_bytes: expected at least the \d+ bytes of split"):
+    with pytest.raises(ValueError, match=r"read in any order, got \d+ for \S+/train; pass"):
         next(iter(Batches(small, "joint", shuffle=True)))
     with pytest.raises(
         ValueError, match=r"the shards that are read at a time, got \d+ for \S+; pass more"

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from mslm_data.errors import SourceError
+
 _UNFINISHED = ".build/locks"
 """Subfolder of an unfinished build."""
 _FINISHED = ("manifest.json", "dataset_dict.json")
@@ -17,7 +19,7 @@ _RECORD = ".made.json"
 def plain_files(root: Path) -> Iterator[Path]:
     """Yield the files below a folder that may belong to a corpus, sorted.
 
-    Hidden files, files added by macOS, and the output of this package are ignored.
+    Hidden files, files added by macOS, and the output of this package are ignored; see `is_hidden`.
     """
     made = MadeFiles(root)
     return (
@@ -62,11 +64,25 @@ def every_file(root: Path) -> Iterator[Path]:
 
     Each folder is visited once. A link to a folder within `root` is skipped, as that folder is
     visited anyway; a link to a parent of `root` is skipped, as it would lead back.
+
+    Raises:
+        SourceError: A folder cannot be listed. Its files would be missing without a word.
     """
+
+    def check(error: OSError) -> None:
+        # A folder may be removed meanwhile, such as the temporary one of another process.
+        if not isinstance(error, FileNotFoundError) and not is_hidden(
+            Path(error.filename).relative_to(root)
+        ):
+            raise SourceError(
+                f"{error.filename}: cannot list the folder ({error.strerror}); make it readable, "
+                "or pass the files and folders to read with --input"
+            ) from None
+
     top = root.resolve()
     visited = {top}
     files: list[Path] = []
-    for place, folders, names in os.walk(root, followlinks=True):
+    for place, folders, names in os.walk(root, onerror=check, followlinks=True):
         folder = Path(place)
         files += (folder / name for name in names)
         below = {name: (folder / name).resolve() for name in sorted(folders)}
@@ -82,5 +98,5 @@ def every_file(root: Path) -> Iterator[Path]:
 
 
 def is_hidden(below: Path) -> bool:
-    """Return whether a path below the input is hidden, or was added by macOS."""
-    return any(part.startswith((".", "__MACOSX")) for part in below.parts)
+    """Return whether a path below the input is hidden, or was added by macOS or a file system."""
+    return any(part.startswith((".", "__MACOSX", "lost+found")) for part in below.parts)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import errno
+import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,6 +221,31 @@ def test_sort_by_split__ignores_hidden_files_and_folders(tmp_path: Path) -> None
     assert names(sort_by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
         "train": ["a.tsv"]
     }
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_read"), [("2019", True), (".trash", False), ("lost+found", False)]
+)
+def test_sort_by_split__names_a_folder_that_cannot_be_listed(
+    tmp_path: Path, folder: str, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "2018/a.tsv", f"{folder}/b.tsv")
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if Path(path) == tmp_path / folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    raised = (
+        pytest.raises(SourceError, match=f"{folder}: cannot list the folder")
+        if is_read
+        else nullcontext()
+    )
+
+    with raised:
+        sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
 
 
 def test_sort_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:

@@ -268,7 +268,8 @@ def test_recognise__looks_into_files_and_not_at_their_endings(
 
 
 def test_find__reads_unusual_suffixes_of_splits_without_other_files(tmp_path: Path) -> None:
-    folder = write(tmp_path, dict.fromkeys(["train.tsv", "train.bmes", "test.annotated"], COLUMNS))
+    names = ["train.tsv", "train.bmes", "train.old", "test.annotated"]
+    folder = write(tmp_path, dict.fromkeys(names, COLUMNS))
 
     found = SOURCES.make("conll", {}).find([folder])
 

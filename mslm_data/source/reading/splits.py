@@ -168,7 +168,8 @@ def sort_by_split(
     usual = candidates if splits else _without_strays(candidates, disowns)
     sorted_out = assign(usual, splits=splits)
     if holds is not None:
-        _add_by_content(sorted_out, _find_by_content(inputs, suffixes, holds, disowns), splits)
+        by_content = _find_by_content(inputs, suffixes, holds, disowns)
+        sorted_out = _add_by_content(sorted_out, by_content, splits)
     if not sorted_out:
         # All files are in another format. Keep them, so that the reader explains what is wrong.
         sorted_out = assign(candidates, splits=splits)
@@ -212,27 +213,20 @@ def _without_strays(
 
 
 def _add_by_content(
-    sorted_out: dict[str, list[Path]],
+    sorted_out: Mapping[str, list[Path]],
     others: Iterable[Candidate],
     splits: Mapping[str, Sequence[str]],
-) -> None:
+) -> dict[str, list[Path]]:
     """Add files with unusual suffixes to the splits that have no other files."""
-    candidates = [*others]
+    candidates = [
+        candidate
+        for candidate in others
+        if not sorted_out or ((split := _find_split(candidate, splits)) and split not in sorted_out)
+    ]
     if not splits:
         _check_versions(candidates)
-    if not sorted_out:
-        sorted_out.update(assign(candidates, splits=splits))
-        return
-    more: dict[str, list[Path]] = {}
-    for candidate in candidates:
-        split = _find_split(candidate, splits)
-        if split and split not in sorted_out:
-            more.setdefault(split, []).append(candidate.path)
-    sorted_out |= {split: sorted(paths) for split, paths in more.items()}
-
-    # Rebuild the dictionary in the order of splits.
-    for split in sorted(sorted_out, key=split_order):
-        sorted_out[split] = sorted_out.pop(split)
+    united = {**sorted_out, **assign(candidates, splits=splits)}
+    return {split: united[split] for split in sorted(united, key=split_order)}
 
 
 def _check_versions(candidates: Iterable[Candidate]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,10 +95,11 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     if shipped:
         return shipped
 
+    # If no file shows its format, each may be too short: try the files of each suffix joined.
     samples = _read_samples(files)
-    claims: dict[str, _Claim] = {}
-    for source in SOURCES.names():
-        claims |= _find_claims(source, samples)
+    claims = _find_claims(samples) or _find_claims(_join_samples(samples))
+    if not claims:
+        raise _unrecognised(inputs[0], files, samples)
     if len(claims) > 1:
         fits = " and ".join(
             f"'{source}' ({claim.first.name}: {claim.why})" for source, claim in claims.items()
@@ -108,12 +109,6 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"source, such as --source {next(iter(claims))}, or pass the files of one format with "
             "--input"
         )
-    if not claims:
-        # Each file may be too short. Try again with the files of each suffix joined.
-        for source in SOURCES.names():
-            claims |= _find_claims(source, _join_samples(samples))
-    if len(claims) != 1:
-        raise _unrecognised(inputs[0], files, samples)
 
     [(name, claim)] = claims.items()
     why = f"{claim.first.name}: {claim.why}"
@@ -141,7 +136,7 @@ def _read_samples(files: Iterable[Path]) -> list[_Sample]:
     return [sample for samples in by_ending.values() for sample in samples]
 
 
-def _join_samples(samples: Iterable[_Sample]) -> list[_Sample]:
+def _join_samples(samples: Sequence[_Sample]) -> list[_Sample]:
     """Join the files of each suffix, as a short file may not show all features of its format."""
     by_ending: dict[str, list[_Sample]] = {}
     for sample in samples:
@@ -153,18 +148,24 @@ def _join_samples(samples: Iterable[_Sample]) -> list[_Sample]:
     ]
 
 
-def _find_claims(name: str, samples: Iterable[_Sample]) -> dict[str, _Claim]:
-    """Return evidence for a source or for shipped pipelines with that source."""
-    source: type[Source] = SOURCES.load(name)
+def _find_claims(samples: Sequence[_Sample]) -> dict[str, _Claim]:
+    """Return the evidence for each source, or for shipped pipelines with that source."""
     claims: dict[str, _Claim] = {}
-    for path, head in samples:
-        if not (source.by_content or ends_with(path, source.suffixes)):
-            continue
+    for name, source, (path, head) in _likely_pairs(samples):
         why = source.recognises(path, head)
         if why:
             claim = _Claim(path, why, source.suggest_options(path, head))
             claims.setdefault(source.suggest_pipeline(head) or name, claim)
     return claims
+
+
+def _likely_pairs(samples: Sequence[_Sample]) -> Iterator[tuple[str, type[Source], _Sample]]:
+    """Yield each source, its name, and each file that its suffixes allow."""
+    for name in SOURCES.names():
+        source: type[Source] = SOURCES.load(name)
+        for sample in samples:
+            if source.by_content or ends_with(sample.path, source.suffixes):
+                yield name, source, sample
 
 
 def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample]) -> SourceError:
@@ -187,16 +188,13 @@ def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample])
     return SourceError(f"{got}; name the source: {advice}")
 
 
-def _describe_nearest(samples: Iterable[_Sample]) -> str:
+def _describe_nearest(samples: Sequence[_Sample]) -> str:
     """Return the source that most files seem to belong to, and why it cannot read one of them."""
     short: dict[str, list[str]] = {}
-    for name in SOURCES.names():
-        source: type[Source] = SOURCES.load(name)
-        for path, head in samples:
-            if source.by_content or ends_with(path, source.suffixes):
-                reason = source.falls_short(path, head)
-                if reason:
-                    short.setdefault(name, []).append(f"{path.name}: {reason}")
+    for name, source, (path, head) in _likely_pairs(samples):
+        reason = source.falls_short(path, head)
+        if reason:
+            short.setdefault(name, []).append(f"{path.name}: {reason}")
     if not short:
         return ""
     name, reasons = max(short.items(), key=lambda item: len(item[1]))

@@ -290,6 +290,19 @@ def test_find__raises_if_unusual_files_may_be_versions(tmp_path: Path) -> None:
     ]
 
 
+def test_recognise__joins_files_that_are_too_short_alone(tmp_path: Path) -> None:
+    # Three nested mentions are needed to tell layers from tags of two annotators.
+    rows = "Oslo\tB-ORG\tB-LOC\nUniversity\tI-ORG\tO\n\nBonn\tB-LOC\tO\nwins\tO\tO\n\n"
+    folder = write(tmp_path, dict.fromkeys(["a.tsv", "b.tsv", "c.tsv"], rows))
+
+    found = recognise([folder])
+
+    assert (found.what, found.tables["source"]["tag_column"]) == ("conll", [1, 2])
+    (folder / "c.tsv").unlink()
+    with pytest.raises(SourceError, match="that no source recognises"):
+        recognise([folder])
+
+
 @pytest.mark.parametrize("annotations", [".ann", ".a1", ".a2"])
 def test_recognise__reads_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
     # Without its annotations, each text could be read as words and tags.

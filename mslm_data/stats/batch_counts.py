@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.ahead import prefetch_shards
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.shard.row_protocol import Rows
@@ -153,15 +154,16 @@ def batch_stats(
     order = EpochOrder.from_options(split, options)
 
     split.check()
-    split.bring()
     steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
     counted = (
         _counted(lengths, step.batch.packs, options)
         for step, lengths in _with_lengths(split, islice(steps, max_steps))
     )
-    table = np.fromiter(counted, np.dtype((np.int64, 4)))
-    # Without a step left, `max_steps` has cut nothing.
-    is_whole = next(steps, None) is None
+    # Downloads first what the order reads everywhere; other shards follow as their rows are read.
+    with prefetch_shards(split, order, epoch=0):
+        table = np.fromiter(counted, np.dtype((np.int64, 4)))
+        # Without a step left, `max_steps` has cut nothing.
+        is_whole = next(steps, None) is None
     split.check()
 
     rows, lines, tokens, positions = table.sum(axis=0).tolist()

@@ -21,6 +21,7 @@ import pytest
 import mslm_data as md
 from mslm_data.api.loading import load
 from mslm_data.batches import ahead
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
 from mslm_data.errors import FetchError, ShardError, SourceError
@@ -29,6 +30,7 @@ from mslm_data.io.locks import HeldError, locked
 from mslm_data.shard import split as split_module
 from mslm_data.shard.split import Split
 from mslm_data.shard.subset import Subset
+from mslm_data.stats.batch_counts import batch_stats
 from tests import faulty, made
 from tests.faulty import Faulty
 from tests.shard import damage
@@ -413,6 +415,18 @@ def test_fetches_ahead__skip_shards_no_longer_needed(
     assert asked == [place]
     assert place.exists() == is_wanted
     assert not list(cached.glob(".part-*"))
+
+
+def test_batch_stats__reads_the_shards_of_its_steps_in_turn(folder: Path, url: str) -> None:
+    split = load(url)["train"]
+    small = load(url, cache_bytes=bound_of(split, 8))["train"]
+    options = BatchOptions(**SHARDS)
+
+    first = batch_stats(split, options, max_steps=3)
+
+    assert first.steps == 3
+    assert sum(Faulty.opened[shard.file] for shard in split.record.shards) == 1
+    assert batch_stats(small, options) == batch_stats(load(folder)["train"], options)
 
 
 def test_cache_bytes__hold_for_rows_in_any_order(folder: Path, url: str, cached: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mslm_data.errors import SourceError
-from mslm_data.io import resources
+from mslm_data.io import archive, resources
 from mslm_data.io.files import hash_file
 from mslm_data.source import Source
 from mslm_data.source.reading.files import (
@@ -29,7 +29,8 @@ _LOOKED_AT = 20
 """Maximum number of non-empty files of each suffix whose content is tested."""
 _DIGESTED_BYTES = 64 << 20
 """Maximum size of a file that is compared with the corpora of shipped pipelines."""
-_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2")
+_PACKED = (".xz", ".bz2", ".zst", ".7z", ".rar")
+"""Suffixes of packed files that are not unpacked here."""
 
 
 class Recognised(NamedTuple):
@@ -179,9 +180,14 @@ def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample])
     if near:
         return SourceError(f"{got}; the closest is --source {near}")
 
-    archives = [path for path in files if path.name.endswith(_ARCHIVES)]
-    if archives:
-        return SourceError(f"{got}; pass an archive itself, as in --input {archives[0]}")
+    for path in files:
+        if archive.is_archive(path.name):
+            return SourceError(f"{got}; pass an archive itself, as in --input {path}")
+        if path.name.lower().endswith(_PACKED):
+            unpacked = ", ".join(archive.SUFFIXES)
+            return SourceError(
+                f"{got}; unpack {path}, as only {unpacked} and .gz are unpacked here"
+            )
     advice = f"--source and one of {', '.join(SOURCES.names())}"
     if any(ends_with(path, SOURCES.load("text").suffixes) for path in files):
         advice = f"--source text if they hold texts without mentions, else {advice}"

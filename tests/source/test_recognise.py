@@ -217,6 +217,17 @@ def test_recognise__refuses_texts_without_mentions(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("c.zip", "pass an archive itself, as in --input"), ("c.tar.xz", "unpack ")],
+)
+def test_recognise__advises_on_archives(name: str, advice: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"packed")
+
+    with pytest.raises(SourceError, match=f"; {advice}.*{re.escape(name)}"):
+        recognise([tmp_path])
+
+
 def test_recognise__names_all_sources_for_unknown_files(tmp_path: Path) -> None:
     (tmp_path / "train.xyz").write_text("?")
 

@@ -18,7 +18,7 @@ from mslm_data.data.documents import Documents, split_documents
 from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
-from mslm_data.errors import MslmDataError
+from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.pipeline import OF_EVERY_SOURCE, SHARED, AnnotateOptions, Pipeline
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
@@ -166,11 +166,17 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         inputs: Files or folders.
 
     Raises:
-        SourceError: No file has this format, a split has files of two forms, or a file cannot be
-            read.
+        SourceError: No file has this format, a split has no documents or files of two forms, or a
+            file cannot be read.
     """
     source = make_source(pipeline)
     files = source.find(inputs)
+    for split, paths in files.items():
+        if not paths:
+            raise SourceError(
+                f"split '{split}': expected files of documents, found only files that belong to "
+                "others, such as annotations; check [source] splits"
+            )
     if source.one_form and not source.splits:
         by_pattern = hasattr(source, "pattern")
         check_one_form(inputs, files, suffixes=source.suffixes, by_pattern=by_pattern)

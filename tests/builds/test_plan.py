@@ -32,6 +32,18 @@ def assert_covered(parts: list[Part], path: Path) -> None:
     assert parts[-1].stop in (-1, path.stat().st_size)
 
 
+def test_find__names_a_split_without_documents(tmp_path: Path) -> None:
+    for name in ("train/a", "test/b"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.txt").write_text("Had gout.")
+        (tmp_path / f"{name}.ann").touch()
+    splits = {"train": ["train/*"], "test": ["test/*.ann"]}
+    pipeline = made.pipeline_of(source={"use": "brat", "splits": splits}, segment="clinical")
+
+    with pytest.raises(SourceError, match="split 'test': expected files of documents"):
+        builds.find(pipeline, [tmp_path])
+
+
 @pytest.mark.parametrize("small", [300, 1 << 20])
 def test_plan__divides_each_file_into_shards_and_units_that_cover_it(
     small: int, monkeypatch: pytest.MonkeyPatch

@@ -241,6 +241,31 @@ def test_tables__names_with_synonyms(table: str, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_tables__medcats_layout_with_synonyms(tmp_path: Path) -> None:
+    table = "cui,name,synonyms,type_ids,name_status\nc1,MS,mitral stenosis | ,T047,N\nC1,,stenosed valve,,\n"
+    left_out: Counter[str] = Counter()
+
+    names = list(concept_tables.read(write(tmp_path / "x.csv", table), (), NameChoice(), left_out))
+
+    assert names == [
+        Name("C1", "MS", "N", ("T047",), ""), Name("C1", "mitral stenosis", "A", ("T047",), ""),
+        Name("C1", "stenosed valve", "A", ("T047",), ""),
+    ]  # fmt: skip
+    assert not left_out
+
+
+def test_tables__types_in_the_table(tmp_path: Path) -> None:
+    table = ",id,name,type_ids\n0,D1,aspirin,T121|t109\n1,D2,cough,\n"
+
+    names = concept_tables.read(
+        write(tmp_path / "x.csv", table), ("T184",), NameChoice(), Counter()
+    )
+
+    assert list(names) == [
+        Name("D1", "aspirin", "P", ("T121", "T109"), ""), Name("D2", "cough", "P", ("T184",), ""),
+    ]  # fmt: skip
+
+
 def test_tables__refuses_other_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", "a,b\n1,2\n")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
@@ -27,14 +27,16 @@ def read(
 ) -> Iterator[Name]:
     """Yield the names in a table, separated by commas or tabs, with columns in any order.
 
-    MedCAT's format has the columns `cui` and `name`, and optionally `ontologies`, `name_status` and
-    `type_ids`. Names and types within a cell are separated by `|`; a row without types has those of
-    earlier rows of its concept. The other format has an id, a name (`Common name`, `name`, `label`)
-    and synonyms separated by ` | `.
+    A table has an id and a name (`Common name`, `name`, `label`), and optionally the columns
+    `synonyms`, `type_ids`, `name_status` and `ontologies`. Synonyms and types within a cell are
+    separated by `|`; a row without types has those of earlier rows of its concept.
+
+    In MedCAT's format, with the columns `cui` and `name`, `|` separates names too. There, a name
+    without a status is an alternative name, elsewhere the primary one.
 
     Args:
         path: The table.
-        types: Semantic types of rows without types.
+        types: Semantic types of concepts without types.
         choice: Ignored; names are filtered afterwards.
         left_out: Reason -> number of names; updated.
 
@@ -49,69 +51,46 @@ def read(
         table = read_rows(file, path, AnnotateError, delimiter="\t" if tabs else ",")
         header = next(table, NameRow(1, []))
         columns = [name.strip().lower() for name in header.fields]
-        rows = (dict(zip(columns, row.fields, strict=True)) for row in table)
-        if {"cui", "name"} <= set(columns):
-            yield from _read_medcat(rows, types, left_out)
-        else:
-            yield from _read_named(path, rows, columns, types, left_out)
 
-
-def _read_medcat(
-    rows: Iterable[Mapping[str, str]], types: tuple[str, ...], left_out: Counter[str]
-) -> Iterator[Name]:
-    concept_types: dict[str, tuple[str, ...]] = {}
-    for row in rows:
-        cell = {name: value.strip() for name, value in row.items()}
-        concept = cell["cui"].upper()
-        names = [name.strip() for name in cell["name"].split("|") if name.strip()]
-        if not names:
-            left_out[_NO_NAME] += 1
-        if not concept:
-            left_out[_NO_ID] += len(names)
-            continue
-
-        # Rows without types have those of earlier rows of the concept.
-        parts = cell.get("type_ids", "").upper().split("|")
-        row_types = tuple(part.strip() for part in parts if part.strip())
-        earlier_types = concept_types.get(concept, ())
-        all_types = (
-            *earlier_types,
-            *(type_id for type_id in row_types if type_id not in earlier_types),
-        )
-        concept_types[concept] = all_types
-
-        status = cell.get("name_status", "").upper()
-        for name in names:
-            name_status = status if status in ("P", "N") else "A"
-            yield Name(
-                concept, name, name_status, all_types or types, cell.get("ontologies", "").upper()
+        is_medcat = {"cui", "name"} <= set(columns)
+        id_column = "cui" if is_medcat else _find_first(_ID, columns)
+        name_column = "name" if is_medcat else _find_first(_NAME, columns)
+        synonym_column = _find_first(_SYNONYMS, columns)
+        if id_column is None or name_column is None:
+            raise AnnotateError(
+                f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id "
+                "and a name (such as DrugBank ID, Common name, Synonyms), got "
+                f"{plain(', '.join(columns) or 'none')}"
             )
 
+        concept_types: dict[str, tuple[str, ...]] = {}
+        for row in table:
+            cell = dict(zip(columns, map(str.strip, row.fields), strict=True))
+            concept = cell[id_column].upper() if is_medcat else cell[id_column]
+            names = cell[name_column].split("|") if is_medcat else [cell[name_column]]
+            synonyms = cell[synonym_column].split("|") if synonym_column else []
 
-def _read_named(
-    path: Path,
-    rows: Iterable[Mapping[str, str]],
-    columns: Sequence[str],
-    types: tuple[str, ...],
-    left_out: Counter[str],
-) -> Iterator[Name]:
-    id_column = next((name for name in _ID if name in columns), None)
-    name_column = next((name for name in _NAME if name in columns), None)
-    synonym_column = next((name for name in _SYNONYMS if name in columns), None)
-    if id_column is None or name_column is None:
-        raise AnnotateError(
-            f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and "
-            "a name (such as DrugBank ID, Common name, Synonyms), got "
-            f"{plain(', '.join(columns) or 'none')}"
-        )
-    for row in rows:
-        all_names = [row[name_column], *(row[synonym_column].split("|") if synonym_column else ())]
-        names = [(number, name.strip()) for number, name in enumerate(all_names) if name.strip()]
-        if not names:
-            left_out[_NO_NAME] += 1
-        concept = row[id_column].strip()
-        if not concept:
-            left_out[_NO_ID] += len(names)
-            continue
-        for number, name in names:
-            yield Name(concept, name, "A" if number else "P", types, "")
+            status = cell.get("name_status", "" if is_medcat else "P").upper()
+            status = status if status in ("P", "N") else "A"
+            named = [*((name, status) for name in names), *((name, "A") for name in synonyms)]
+            named = [(name.strip(), status) for name, status in named if name.strip()]
+            if not named:
+                left_out[_NO_NAME] += 1
+            if not concept:
+                left_out[_NO_ID] += len(named)
+                continue
+
+            # Rows without types have those of earlier rows of the concept.
+            own_types = filter(None, map(str.strip, cell.get("type_ids", "").upper().split("|")))
+            all_types = tuple(dict.fromkeys((*concept_types.get(concept, ()), *own_types)))
+            if all_types:
+                concept_types[concept] = all_types
+
+            source = cell.get("ontologies", "").upper()
+            for name, status in named:
+                yield Name(concept, name, status, all_types or types, source)
+
+
+def _find_first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:
+    """Return the first of the wanted columns that a table has."""
+    return next((name for name in wanted if name in columns), None)

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from mslm_data import _optional
 from mslm_data.data.document import Placeholder
@@ -19,36 +19,40 @@ PIECE = 100_000
 spaCy's own limit is 1,000,000 (error E088).
 """
 
+StageName: TypeAlias = Literal["annotate", "segment"]
+"""The stages that use pipelines, each with an option `model`."""
+_WANTED_BY = {"annotate": "annotator 'spacy'", "segment": "segmenter 'spacy'"}
+
 _CUTS = ("\n\n", "\n", " ")
 """Preferred ends of a piece, best first."""
 
 
 @cache
-def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> Any:
+def load_pipeline(model: str, stage: StageName, exclude: tuple[str, ...] = ()) -> Any:
     """Load a trained pipeline. Cached per process, until `digest_pipeline` is called.
 
     Args:
         model: Name of an installed pipeline, or its folder. Loading may execute code of the
             pipeline.
-        wanted_by: The feature that needs it, for error messages ("annotator 'spacy'").
+        stage: The stage that needs it, for error messages.
         exclude: Components to skip.
 
     Raises:
         MissingExtraError: spaCy is not installed.
         AnnotateError: The pipeline is missing, or incompatible with the installed spaCy.
     """
-    spacy = _optional.load("spacy", wanted_by=wanted_by)
-    pipeline_folder(model, wanted_by)
+    spacy = _optional.load("spacy", wanted_by=_WANTED_BY[stage])
+    _find_folder(model, stage)
     try:
         return spacy.load(model, exclude=list(exclude))
     except (OSError, ValueError, ImportError) as error:
         raise AnnotateError(
-            f"{wanted_by}: spaCy {spacy.__version__} cannot load '{model}' "
+            f"{_WANTED_BY[stage]}: spaCy {spacy.__version__} cannot load '{model}' "
             f"({type(error).__name__}); `python -m spacy validate` lists compatible versions"
         ) from error
 
 
-def pipeline_folder(model: str, wanted_by: str) -> Path:
+def _find_folder(model: str, stage: StageName) -> Path:
     """Find the folder of a pipeline without importing it.
 
     Raises:
@@ -56,8 +60,8 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
     """
     if not model:
         raise AnnotateError(
-            f"{wanted_by}: no model given; set the option model to the name of an installed "
-            "pipeline, or to its folder"
+            f"{_WANTED_BY[stage]}: no model given; pass --set {stage}.model=MODEL, the name of an "
+            "installed pipeline or its folder"
         )
     path = Path(model)
     if (path / "config.cfg").is_file():
@@ -66,14 +70,14 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
     locations = spec.submodule_search_locations if spec else None
     if not locations or not (Path(locations[0]) / "meta.json").is_file():
         raise AnnotateError(
-            f"{wanted_by}: no spaCy pipeline '{model}' is installed, and no folder of that name "
-            "has a config.cfg; install it with `python -m spacy download NAME` or pip, or pass its "
-            "folder"
+            f"{_WANTED_BY[stage]}: no spaCy pipeline '{model}' is installed, and no folder of that "
+            "name has a config.cfg; install it with `python -m spacy download NAME` or pip, or "
+            "pass its folder"
         )
     return Path(locations[0])
 
 
-def digest_pipeline(model: str, wanted_by: str) -> str:
+def digest_pipeline(model: str, stage: StageName) -> str:
     """Return the SHA-256 of spaCy's version and all files of a pipeline.
 
     Clears the cache of `load_pipeline`, so that the pipeline loaded next has the files hashed here.
@@ -83,8 +87,8 @@ def digest_pipeline(model: str, wanted_by: str) -> str:
         AnnotateError: The pipeline is missing.
     """
     load_pipeline.cache_clear()
-    spacy = _optional.load("spacy", wanted_by=wanted_by)
-    folder = pipeline_folder(model, wanted_by)
+    spacy = _optional.load("spacy", wanted_by=_WANTED_BY[stage])
+    folder = _find_folder(model, stage)
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
 
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())

@@ -15,7 +15,6 @@ from mslm_data.data.reason import Reason
 from mslm_data.registry import Help
 from mslm_data.spacy_pipelines import PIECE, digest_pipeline, load_pipeline, pieces
 
-_ASKS = "annotator 'spacy'"
 _BLANK = Reason("white space only")
 
 
@@ -70,7 +69,7 @@ class SpacyNer:
 
     def digest(self) -> str:
         """Return a digest of the version of spaCy and all files of the pipeline."""
-        return digest_pipeline(self.model, _ASKS)
+        return digest_pipeline(self.model, "annotate")
 
     def labels(self) -> tuple[str, ...]:
         """Return the sorted labels of all components that set entities."""
@@ -86,7 +85,7 @@ class SpacyNer:
         return CachedAnnotator(partial(self._find, self._pipeline()))
 
     def _pipeline(self) -> Any:
-        return load_pipeline(self.model, _ASKS, self.exclude)
+        return load_pipeline(self.model, "annotate", self.exclude)
 
     def _find(self, nlp: Any, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the entities of documents; long documents are processed in pieces."""

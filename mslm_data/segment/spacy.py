@@ -13,7 +13,6 @@ from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.spacy_pipelines import digest_pipeline, load_pipeline, pieces
 
-_ASKS = "segmenter 'spacy'"
 _NOT_NEEDED = (
     "ner", "entity_linker", "lemmatizer", "tagger", "morphologizer", "attribute_ruler", "textcat",
 )  # fmt: skip
@@ -37,7 +36,7 @@ class SpacySentences:
 
     def digest(self) -> str:
         """Return a digest of the version of spaCy and all files of the pipeline."""
-        return digest_pipeline(self.model, _ASKS)
+        return digest_pipeline(self.model, "segment")
 
     def sentences(self, documents: Documents) -> Ranges:
         """Return the sentences of the pipeline, without cutting placeholders or mentions.
@@ -47,7 +46,7 @@ class SpacySentences:
             AnnotateError: The model does not exist, or none is named.
             PipelineError: The model does not set sentences.
         """
-        nlp = load_pipeline(self.model, _ASKS, _NOT_NEEDED)
+        nlp = load_pipeline(self.model, "segment", _NOT_NEEDED)
         starts = []
         for text, placeholders in documents.texts():
             inside = {at for start, end, _ in placeholders for at in range(start + 1, end)}
@@ -62,8 +61,8 @@ class SpacySentences:
             doc = nlp(text[start:end])
             if not doc.has_annotation("SENT_START"):
                 raise PipelineError(
-                    f"{_ASKS}: the pipeline '{self.model}' sets no sentences; it needs a parser, "
-                    "senter or sentencizer, but has "
+                    f"segmenter 'spacy': the pipeline '{self.model}' sets no sentences; it needs a "
+                    "parser, senter or sentencizer, but has "
                     f"{', '.join(nlp.pipe_names) or 'no component'}"
                 )
             for sentence in doc.sents:

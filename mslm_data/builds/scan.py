@@ -191,14 +191,6 @@ def digest(task: Digest) -> list[Fingerprint]:
     return [Fingerprint(path.name, path.stat().st_size, hash_file(path)) for path in paths]
 
 
-def is_short(task: Digest) -> bool:
-    """Return whether digesting takes at most about 0.1 s."""
-    try:
-        return sum(Path(path).stat().st_size for path in task.paths) <= 2 * _DIGESTED_AT_ONCE
-    except OSError:  # the task itself reports the error
-        return False
-
-
 def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
     """Cut a part of a file. Return `(start, stop, first, line)` of each new part."""
     parts = source.for_split(task.split).cut(task.part, target_bytes=task.target_bytes)

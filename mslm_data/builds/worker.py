@@ -78,10 +78,6 @@ class UnitWorker:
         if isinstance(task, WorkUnit):
             self._read_ahead[task] = read_ahead(self._read(task))
 
-    def is_light(self, task: Task) -> bool:
-        """Return whether a task needs no kernels, model or tokenizer; see `engine.Worker`."""
-        return isinstance(task, Digest) and scan.is_short(task)
-
     def suspect(self, task: Task) -> None:
         """Log each document of the task from now on; see `engine.Worker`."""
         CrashLog(Path(self.folder), task.name).suspect()

@@ -58,13 +58,6 @@ class Worker(Protocol[Task_contra]):
         """
         ...
 
-    def is_light(self, task: Task_contra) -> bool:
-        """Return whether the leading process may run a task while workers start.
-
-        Light tasks are short, need no preloaded data, and cannot crash their process.
-        """
-        ...
-
     def suspect(self, task: Task_contra) -> None:
         """Run a task with crash logging from now on, because it may have crashed its process."""
         ...

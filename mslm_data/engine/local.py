@@ -115,17 +115,9 @@ def _run_all(
 ) -> None:
     from mslm_data.engine.pool import Died
 
-    waiting = deque(tasks)
-
-    # Run light tasks here while the workers load, which takes half a second.
-    while not pool.is_ready():
-        task = next(filter(worker.is_light, waiting), None)
-        if task is None:
-            break
-        waiting.remove(task)
-        waiting += done(worker(task))
     pool.begin(worker)
 
+    waiting = deque(tasks)
     running: dict[int, AnyTask] = {}
     suspects: deque[AnyTask] = deque()
     numbers = itertools.count(1)

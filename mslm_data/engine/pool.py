@@ -69,7 +69,6 @@ class Pool:
         self._has_started = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._error: OSError | None = None
-        self._is_ready = False
 
     def start(self) -> None:
         """Start the host, which starts loading.
@@ -110,14 +109,9 @@ class Pool:
         except OSError as error:
             self._error = error
 
-    def is_ready(self) -> bool:
-        """Return whether the host has finished loading, or died."""
-        return self._is_ready or self._pipe.poll(0)
-
     def begin(self, worker: Worker[Any]) -> None:
         """Wait until the host has finished loading, and send the worker."""
         self._receive()
-        self._is_ready = True
         self._send(worker)
 
     def give(self, number: int, task: Task, *, workers: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from mslm_data import builds
 from mslm_data.builds import scan
 from mslm_data.builds.plan import Plan, check_unchanged_files, find, take_stamps
-from mslm_data.builds.tasks import Digest
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
 from tests import made
@@ -138,20 +136,6 @@ def test_find__rejects_splits_named_like_files_of_a_built_folder(name: str) -> N
 
     with pytest.raises(PipelineError, match=f"of its own named '{name}'; rename the split"):
         find(pipeline, [NCBI])
-
-
-def test_is_short__depends_on_the_size_of_all_files(tmp_path: Path) -> None:
-    small, large = tmp_path / "small", tmp_path / "large"
-    for path, size in ((small, 1000), (large, 200 << 20)):
-        path.touch()
-        os.truncate(path, size)
-
-    def short(*paths: Path) -> bool:
-        return scan.is_short(Digest(0, tuple(map(str, paths))))
-
-    assert short(small, small)
-    assert not short(small, large)
-    assert not short(tmp_path / "gone")
 
 
 @pytest.mark.parametrize(

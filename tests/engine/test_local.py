@@ -26,17 +26,12 @@ class ScriptedPool:
         largest: Maximum number of tasks in flight.
     """
 
-    def __init__(self, *, dies_of: Iterable[int] = (), loads: int = 0) -> None:
+    def __init__(self, *, dies_of: Iterable[int] = ()) -> None:
         self._dies_of = [*dies_of]
-        self._loads = loads
         self._under_way: dict[int, WorkUnit] = {}
         self._died: deque[int] = deque()
         self.given: list[tuple[int, int]] = []
         self.largest = 0
-
-    def is_ready(self) -> bool:
-        self._loads -= 1
-        return self._loads < 0
 
     def begin(self, worker: Any) -> None: ...
 
@@ -74,26 +69,6 @@ def test_work_off__submits_one_task_per_worker(worker: Fake) -> None:
     assert done.names == [unit.name for unit in units(6)]
     assert scripted.largest == 3
     assert worker.suspects == worker.deaths == []
-
-
-def test_work_off__runs_light_tasks_itself_while_the_pool_loads(worker: Fake) -> None:
-    worker.light = (0, 2, 3)
-    first, second, third, fourth = units(4)
-    scripted, done = ScriptedPool(loads=9), Done({first.name: [fourth]})
-
-    work_off(worker, scripted, [first, second, third], done, 2)
-
-    assert done.names == [first.name, third.name, fourth.name, second.name]
-    assert scripted.given == [(1, 2)]
-
-
-def test_work_off__leaves_light_tasks_to_a_loaded_pool(worker: Fake) -> None:
-    worker.light = (0, 1, 2, 3)
-    scripted = ScriptedPool(loads=1)
-
-    work_off(worker, scripted, units(4), Done(), 2)
-
-    assert scripted.given == [(1, 2), (2, 2), (3, 2)]
 
 
 def test_work_off__retries_interrupted_tasks_one_at_a_time(worker: Fake) -> None:

@@ -50,7 +50,6 @@ class Fake:
         how: Failures of unit 1 at the first attempt, the second, and so on.
         suspects: Names of units whose process may have died because of them.
         deaths: Names of units whose process died.
-        light: Numbers of units that the leading process may run.
         expected: Names of announced units.
     """
 
@@ -58,7 +57,6 @@ class Fake:
     how: tuple[str, ...] = ()
     suspects: list[str] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
-    light: tuple[int, ...] = ()
     expected: list[str] = field(default_factory=list)
 
     def __call__(self, unit: WorkUnit) -> str:
@@ -71,9 +69,6 @@ class Fake:
 
     def expect(self, unit: WorkUnit) -> None:
         self.expected.append(unit.name)
-
-    def is_light(self, unit: WorkUnit) -> bool:
-        return unit.number in self.light
 
     def suspect(self, unit: WorkUnit) -> None:
         self.suspects.append(unit.name)
@@ -140,9 +135,6 @@ class SlowWorker(BuildWorker):
         receipt = super().__call__(of)
         note.unlink()
         return receipt
-
-    def is_light(self, of: Task) -> bool:
-        return False
 
     def died(self, of: Task, how: str) -> None:
         with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:

@@ -17,33 +17,22 @@ class SemanticTypes:
 
     A row::
 
-        type id  label    name
-        T047     Disease  Disease or Syndrome
-
-    Concepts of type T047 have the label Disease.
+        type id  label
+        T047     Disease
 
     Attributes:
         labels: Labels in order of precedence: a concept with types of several labels gets the first
             of these.
         label_by_type: Type id, such as `T047`, -> label.
-        names: Type id -> name.
     """
 
     labels: tuple[str, ...]
     label_by_type: dict[str, str]
-    names: dict[str, str]
 
     def label(self, types: Collection[str]) -> str | None:
         """Return the label of a concept with these types; None if there is none."""
-        possible = self._possible_labels(types)
+        possible = {self.label_by_type.get(type_id) for type_id in types}
         return next((label for label in self.labels if label in possible), None)
-
-    def num_labels(self, types: Collection[str]) -> int:
-        """Return the number of possible labels of a concept with these types."""
-        return len(self._possible_labels(types))
-
-    def _possible_labels(self, types: Collection[str]) -> set[str]:
-        return {self.label_by_type[type_id] for type_id in types if type_id in self.label_by_type}
 
 
 def find_table(name: str) -> Path:
@@ -53,7 +42,9 @@ def find_table(name: str) -> Path:
 
 
 def read(name: str) -> SemanticTypes:
-    """Read a TOML table: `labels`, and `[[type]]` entries with `tui`, `label` and optional `name`.
+    """Read a TOML table: `labels`, and `[[type]]` entries with `tui` and `label`.
+
+    Other keys, such as the `name` of a type, are ignored.
 
     Args:
         name: File below `vocab/`, or a path.
@@ -78,8 +69,7 @@ def read(name: str) -> SemanticTypes:
             type_id, label = str(entry["tui"]).upper(), str(entry["label"])
             if label_by_type.setdefault(type_id, label) != label:
                 ambiguous.add(type_id)
-        names = {str(entry["tui"]).upper(): str(entry.get("name", "")) for entry in types}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise AnnotateError(
             f"{path}: expected labels = [...] and [[type]] entries with tui and label, "
             f"got {type(error).__name__}"
@@ -97,4 +87,4 @@ def read(name: str) -> SemanticTypes:
                 f"{path}: type {type_id}: expected one of the labels {known}, got '{label}'; "
                 f"add it to labels"
             )
-    return SemanticTypes(labels=labels, label_by_type=label_by_type, names=names)
+    return SemanticTypes(labels=labels, label_by_type=label_by_type)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -98,20 +99,12 @@ class MedCat:
         if not 0 <= self.min_score <= 1:
             raise ValueError(f"expected min_score between 0 and 1, got {self.min_score}")
 
-    def pack_digest(self) -> str:
-        """Return the digest of the pack, for the option `sha256`.
-
-        Raises:
-            AnnotateError: No pack is given, or it does not exist.
-        """
-        return pack.digest(self._path())
-
     def digest(self) -> str:
         """Return a digest of the pack, the type table and the version of MedCAT."""
         version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
         table = hashlib.sha256(semantic_types.find_table(self.types).read_bytes()).hexdigest()
-        return hashlib.sha256(f"{self.pack_digest()} {table} {version}".encode()).hexdigest()
+        return hashlib.sha256(f"{pack.digest(self._path())} {table} {version}".encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels of the type table."""
@@ -150,12 +143,7 @@ class MedCat:
 
 
 class LoadedMedCat:
-    """MedCAT with its model in memory.
-
-    Attributes:
-        counts: Number of `concepts` of the pack, of concepts `with_label`, and of concepts
-            `with_two_labels` or more.
-    """
+    """MedCAT with its model in memory."""
 
     def __init__(self, options: MedCat, cat: Any, types: semantic_types.SemanticTypes) -> None:
         """Select the concepts with a label.
@@ -173,24 +161,11 @@ class LoadedMedCat:
         self._cat = cat
 
         infos = cat.cdb.cui2info
-        # Many concepts have equal sets of types: find the label once for each set.
-        concept_types = {cui: frozenset(info["type_ids"]) for cui, info in infos.items()}
-        num_of_types = Counter(concept_types.values())
-        label_of_types = {type_set: types.label(type_set) for type_set in num_of_types}
-        labels = {cui: label_of_types[type_set] for cui, type_set in concept_types.items()}
+        find_label = cache(types.label)  # many concepts have equal sets of types
+        labels = {cui: find_label(frozenset(info["type_ids"])) for cui, info in infos.items()}
         self._labels = {cui: label for cui, label in labels.items() if label}
         if not self._labels:
             raise AnnotateError(_no_concept(options, infos))
-
-        self.counts = {
-            "concepts": len(infos),
-            "with_label": len(self._labels),
-            "with_two_labels": sum(
-                number
-                for type_set, number in num_of_types.items()
-                if types.num_labels(type_set) > 1
-            ),
-        }
 
         # Fast test for `_crossing`: most mentions have none of these characters.
         self._may_cross = re.compile(f"[{re.escape(options.not_inside)}\r\n]")

@@ -45,7 +45,8 @@ class WordNumbers:
 
     def __init__(self) -> None:
         """Start without words."""
-        # Most words have one token, and are looked up by it; others are in a hash table.
+        # Most words have one token, and are looked up by it; others are in a hash table, as are
+        # words of a token beyond the vocabulary of the first rows.
         self._alone = np.empty(0, np.int32)
         self._table = np.full(1024, -1, np.int32)
 
@@ -72,8 +73,8 @@ class WordNumbers:
             words: int32 `[T]`, word number of each token within its row; -1 on special tokens.
             size: Number of ids of the tokenizer.
         """
-        if len(self._alone) < size:
-            self._resize_vocabulary(size)
+        if not len(self._alone):
+            self._alone = np.full(size, -1, np.int32)
 
         counts = np.empty(len(ids), np.int64)
         numbers = np.empty(len(ids.values), np.int32)
@@ -106,27 +107,6 @@ class WordNumbers:
         tokens = Ragged(self._values[: offsets[-1]].copy(), offsets)
         return WordTypes(tokens, self._counts[:size].copy())
 
-    def _resize_vocabulary(self, size: int) -> None:
-        """Allocate the lookup of single-token words for a vocabulary."""
-        num_types = int(self._size[0])
-
-        self._alone = np.full(size, -1, np.int32)
-        singles = np.flatnonzero(np.diff(self._offsets[: num_types + 1]) == 1)
-        tokens = self._values[self._offsets[singles]]
-        inside = (tokens >= 0) & (tokens < size)
-        self._alone[tokens[inside]] = singles[inside]
-
-        self._rebuild_table(num_types)
-
-    def _rebuild_table(self, max_words: int) -> None:
-        """Rebuild the hash table with capacity for `max_words`."""
-        num_types = int(self._size[0])
-        self._table = np.full(max(1024, 1 << (2 * max_words - 1).bit_length()), -1, np.int32)
-        if num_types:
-            kernels.place_words(
-                self._offsets[: num_types + 1], self._values, self._alone, self._table
-            )
-
     def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
         """Write the number of each word between `bounds` to `out`."""
         if len(bounds) == 0:
@@ -141,7 +121,10 @@ class WordNumbers:
         )
         self._counts = _grow(self._counts, max_words)
         if len(self._table) < 2 * max_words:
-            self._rebuild_table(max_words)
+            self._table = np.full(1 << (2 * max_words - 1).bit_length(), -1, np.int32)
+            kernels.place_words(
+                self._offsets[: num_types + 1], self._values, self._alone, self._table
+            )
 
         kernels.number_words(
             tokens,

@@ -34,7 +34,7 @@ from mslm_data.lexicon.ngrams.stream import IN_MEMORY, Scratch, WordStream
 MEMORY = 1 << 30
 """Default memory limit in bytes."""
 _PLACES_AT_ONCE = IN_MEMORY // 4
-"""Number of items in a block. Streams that fit in memory are a single block."""
+"""Number of items in a block."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +129,10 @@ def count_pairs(stream: Array, min_count: int, memory: int = MEMORY) -> Pairs:
         min_count: Minimum number of occurrences.
         memory: Memory limit in bytes, for the sieve, the table, and sorting the table.
     """
-    positions = _allocate_positions(stream)
-    only_block = [*_iter_blocks(stream, positions)] if len(stream) <= _PLACES_AT_ONCE else None
-
     # Pairs share bytes of the sieve by hash. A byte that stays low rules out all of its pairs.
     saturation = min(min_count, 255)  # maximum of a byte
     sieve = np.zeros(_floor_power(min(len(stream), memory // 8)), np.uint8)
-    for block, starts, _ in only_block or _iter_blocks(stream, positions):
+    for block, starts, _ in _iter_blocks(stream):
         kernels.fill_sieve(block, starts, saturation, sieve)
 
     # Count the remaining pairs exactly.
@@ -143,7 +140,7 @@ def count_pairs(stream: Array, min_count: int, memory: int = MEMORY) -> Pairs:
         int(np.count_nonzero(sieve == saturation)), max_places=_floor_power(memory // 64)
     )
     numbers = Scratch(np.int32, in_memory=IN_MEMORY)
-    for block, starts, size in only_block or _iter_blocks(stream, positions):
+    for block, starts, size in _iter_blocks(stream):
         kept = kernels.keep_frequent(block, saturation, sieve, starts)
         numbers.append(table.count(block, starts[:kept], size))
 
@@ -219,7 +216,7 @@ class PairTable:
         """Return the frequent pairs. Only without runs.
 
         Args:
-            stream: int32 `[P]`, concatenated results of `count`. Overwritten if it is in memory.
+            stream: int32 `[P]`, concatenated results of `count`.
             min_count: Minimum number of occurrences.
         """
         keys = self._keys()
@@ -228,7 +225,7 @@ class PairTable:
 
         new_numbers = np.full(len(keys), -1, np.int32)
         new_numbers[kept] = np.arange(len(kept))
-        return Pairs(keys[kept], self._counts[kept], _renumber(stream, new_numbers, into=stream))
+        return Pairs(keys[kept], self._counts[kept], _renumber(stream, new_numbers))
 
     def _keys(self) -> npt.NDArray[np.uint64]:
         """Return the keys in the order of their numbers."""
@@ -298,7 +295,7 @@ def _find_pairs(stream: Array, sorted_keys: Array) -> npt.NDArray[np.int32]:
     kernels.place_pairs(sorted_keys, table, numbers)
 
     out = Scratch(np.int32, in_memory=IN_MEMORY)
-    for block, starts, size in _iter_blocks(stream, _allocate_positions(stream)):
+    for block, starts, size in _iter_blocks(stream):
         pair_numbers = np.full(size, -1, np.int32)
         kernels.find_pairs(block, starts, table, numbers, pair_numbers)
         out.append(pair_numbers)
@@ -306,15 +303,9 @@ def _find_pairs(stream: Array, sorted_keys: Array) -> npt.NDArray[np.int32]:
     return out.array()
 
 
-def _renumber(
-    stream: Array, new_numbers: npt.NDArray[np.int32], *, into: Array | None = None
-) -> npt.NDArray[np.int32]:
-    """Renumber a stream; -1 stays -1. Overwrites `into` if it is writable."""
+def _renumber(stream: Array, new_numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Renumber a stream; -1 stays -1."""
     new_numbers = np.append(new_numbers, np.int32(-1))  # index -1 gives -1
-
-    if into is not None and into.flags.writeable:
-        renumber(stream, new_numbers, into)
-        return into
 
     out = Scratch(np.int32, in_memory=IN_MEMORY)
     for start in range(0, len(stream), _PLACES_AT_ONCE):
@@ -326,16 +317,13 @@ def _renumber(
     return out.array()
 
 
-def _allocate_positions(stream: Array) -> npt.NDArray[np.int32]:
-    """Allocate the positions of a block."""
-    return np.empty(min(len(stream), _PLACES_AT_ONCE), np.int32)
-
-
-def _iter_blocks(stream: Array, positions: Array) -> Iterator[tuple[Array, Array, int]]:
+def _iter_blocks(stream: Array) -> Iterator[tuple[Array, Array, int]]:
     """Yield blocks of a stream, each with the first item of the next.
 
-    Also yields the positions at which pairs begin, and the number of positions in the block.
+    Also yields the positions at which pairs begin, overwritten by those of the next block, and the
+    number of positions in the block.
     """
+    positions = np.empty(min(len(stream), _PLACES_AT_ONCE), np.int32)
     for start in range(0, len(stream), _PLACES_AT_ONCE):
         # The last block has no next item, so no pair begins at its end.
         block = stream[start : start + _PLACES_AT_ONCE + 1]

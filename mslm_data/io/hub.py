@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +11,22 @@ from typing import Any
 from mslm_data import _optional
 from mslm_data.errors import CallError, PushError
 
+_REPOSITORY = re.compile(
+    r"(?!.*(?:--|\.\.|\.git\Z))(?:\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII
+)
+"""The hub's rule for `OWNER/NAME` or `NAME`."""
+
 
 class NotFetchedError(Exception):
     """The hub has no such repository, denies access, or cannot be reached.
 
     Its text completes "the hub ...", for messages.
     """
+
+
+def is_repository_name(name: str) -> bool:
+    """Return whether the hub may have a repository of this name. `../model` is a path."""
+    return _REPOSITORY.fullmatch(name) is not None
 
 
 def fetch_files(
@@ -76,7 +87,7 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
 
 
 def check_repository_name(repo: str, *, wanted_by: str) -> None:
-    """Check that a repository name is valid, without network.
+    """Check that a repository name is valid and the client is installed, without network.
 
     Args:
         repo: `OWNER/NAME` or `NAME`.
@@ -86,13 +97,11 @@ def check_repository_name(repo: str, *, wanted_by: str) -> None:
         CallError: The name is invalid.
         MissingExtraError: `huggingface_hub` is not installed.
     """
-    hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
-    try:
-        hub.utils.validate_repo_id(repo)
-    except hub.errors.HFValidationError:
+    _optional.load("huggingface_hub", wanted_by=wanted_by)
+    if not is_repository_name(repo):
         raise CallError(
             f"repo: expected OWNER/NAME, each of letters, digits, '-', '_' and '.', got '{repo}'"
-        ) from None
+        )
 
 
 def _explain(error: Exception, wanted_by: str) -> str:

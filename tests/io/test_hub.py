@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,30 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LOST("connection lost")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", broken)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt2", "me/model", "me/a_b-1.5", "_me/x", "../model", "me/..", "m.", "-m", "a--b", "m.git", "a/b/c", "",
+        "me/", "/m", " ", "gènes", "m" * 96, "m" * 97,
+    ],
+)  # fmt: skip
+def test_is_repository_name__agrees_with_the_hub(name: str) -> None:
+    validators = pytest.importorskip("huggingface_hub.utils")
+    try:
+        validators.validate_repo_id(name)
+        expected = True
+    except errors.HFValidationError:
+        expected = False
+
+    assert hub.is_repository_name(name) == expected
+
+
+def test_check_repository_name__needs_no_other_module_of_the_hub() -> None:
+    code = "from mslm_data.io.hub import check_repository_name as check; check('me/x', wanted_by='a test')"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_fetch_files__downloads_files_at_the_root_of_the_repository(

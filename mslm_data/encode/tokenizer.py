@@ -35,7 +35,6 @@ _FILES = (
     "vocab.json",
     "merges.txt",
 )
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _CHARACTER_MAP = re.compile(r'"precompiled_charsmap"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 _MAX_HOLES = 1 << 20
@@ -134,7 +133,7 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
         return _read_folder(path, lowercase)
     if path.is_file():
         return _read_file(path, {}, lowercase)
-    if path.suffix in (".json", ".txt") or not _HUB_ID.fullmatch(name):
+    if path.suffix in (".json", ".txt") or not hub.is_repository_name(name):
         raise TokenizerError(
             f"{name}: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder with "
             "one"

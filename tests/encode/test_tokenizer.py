@@ -197,10 +197,15 @@ def test_load__explains_how_to_convert_a_sentencepiece_model(tmp_path: Path) -> 
         load_tokenizer(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file"])
-def test_load__reports_a_missing_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file", "../missing"]
+)
+def test_load__reports_a_missing_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(TokenizerError, match=r"no such file or folder; pass a tokenizer\.json"):
-        load_tokenizer(str(tmp_path / name))
+        load_tokenizer(name)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "Nope"}}'])

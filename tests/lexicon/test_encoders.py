@@ -82,11 +82,12 @@ def test_load_encoder__untrained_head_refused(tmp_path):
         load_encoder(str(saved(tmp_path / "m")), head="AutoModelForTokenClassification")
 
 
-def test_load_encoder__no_such_model():
+@pytest.mark.parametrize("name", ["no/such/folder", "../no-such-folder"])
+def test_load_encoder__no_such_model(name):
     with pytest.raises(
-        VocabularyError, match=r"no/such/folder: no such folder; pass a model's folder or a hub id"
+        VocabularyError, match=rf"{name}: no such folder; pass a model's folder or a hub id"
     ):
-        load_encoder("no/such/folder")
+        load_encoder(name)
 
 
 def test_load_encoder__hub_out_of_reach(monkeypatch):

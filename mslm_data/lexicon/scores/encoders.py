@@ -7,7 +7,6 @@ a folder. All weights must be in the files: transformers would initialise missin
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,6 @@ _FILES = (
     "special_tokens_map.json",
 )
 """Files to download from the hub."""
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _MAX_PADDING = 128
 """Limit of unused embeddings: models pad their vocabulary to a multiple of 8, 64 or 128."""
 
@@ -254,7 +252,7 @@ def _load_model(name: str, folder: Path, *, head: Head, attentions: bool) -> tup
 
 def _download(name: str) -> Path:
     """Download a model to the hub's cache; no pickles, no code."""
-    if not _HUB_ID.fullmatch(name):
+    if not hub.is_repository_name(name):
         raise VocabularyError(f"{name}: no such folder; pass a model's folder or a hub id")
     try:
         return hub.fetch_files(name, _FILES, wanted_by="an encoder of the hub")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,6 @@ from mslm_data.torch.predict.schemes import check_has_labels, find_labels, read_
 
 OURS = "mslm"
 """`model_type` of an `MslmModel`."""
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 CONFIG = "config.json"
 """Configuration of a model of transformers or of an `MslmModel`."""
 _WEIGHTS = "*.safetensors"
@@ -76,7 +74,7 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
     """
     folder = Path(name)
     if not folder.is_dir():
-        if folder.exists() or not _HUB_ID.fullmatch(name):
+        if folder.exists() or not hub.is_repository_name(name):
             raise AnnotateError(
                 f"{name}: expected a model's folder or a hub name, "
                 f"{'got a file' if folder.exists() else 'found nothing there'}"

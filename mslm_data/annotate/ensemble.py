@@ -118,8 +118,10 @@ class Ensemble:
         return hashlib.sha256(canonical_json(digests)).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
-        """Return the distinct labels of all annotators."""
+        """Return the distinct labels of all annotators; empty if those of one are unknown."""
         per_member = [_possible_labels(*member) for member in self.members.values()]
+        if not all(per_member):
+            return ()
         return tuple(dict.fromkeys(label for labels in per_member for label in labels))
 
     def start(self) -> LoadedEnsemble:

@@ -167,10 +167,10 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     elif pipeline.annotate.use not in ("gold", "none"):
         labels = make_annotator(pipeline).labels()
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
+        example = json.dumps(known) if known else '["LABEL", …]'
         raise PipelineError(
             f"{where}, [annotate]: expected labels, got none; choose with "
-            f"--set 'annotate.labels={json.dumps(known)}' among those that "
-            f"'{pipeline.annotate.use}' finds"
+            f"--set 'annotate.labels={example}' among those that '{pipeline.annotate.use}' finds"
         )
     return found
 

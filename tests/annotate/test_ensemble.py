@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
 from mslm_data.annotate.ensemble import EARLIER, OUTVOTED, Ensemble
+from mslm_data.builds.plan import find
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import PipelineError
@@ -192,6 +193,19 @@ def test_members__have_their_labels_renamed_and_selected(tmp_path: Path) -> None
 
     assert options.labels() == ("X",)
     assert found(options, "asthma liver") == ([("asthma", "X", 1.0)], {relabel.UNWANTED: 1})
+
+
+def test_build__asks_for_labels_if_those_of_a_member_are_unknown(tmp_path: Path) -> None:
+    terms = table(tmp_path / "a.csv", "asthma:Disease")
+    annotators = {"ours": {"use": "gold"}, "terms": terms}
+    options = {"annotators": annotators, "combine": "majority"}
+
+    assert ensemble(**options).labels() == ()
+    with pytest.raises(PipelineError, match=r"annotate.labels=\[\"LABEL\", …\]' among those"):
+        find(
+            made.pipeline_of(annotate={"use": "ensemble", **options}),
+            [made.SAMPLE / "ncbi-disease"],
+        )
 
 
 def test_annotate__counts_mentions_by_annotators(tmp_path: Path) -> None:

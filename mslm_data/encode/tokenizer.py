@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,9 @@ class Tokenizer:
         if self.suffix:
             ids["sep"] = self.suffix[-1]
 
+        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         config: dict[str, Any] = {
-            f"{kind}_token": name for kind, name in self._token_names(ids).items()
+            f"{kind}_token": name for kind, name in names.items() if name is not None
         }
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         config["clean_up_tokenization_spaces"] = False
@@ -98,15 +99,13 @@ class Tokenizer:
             config["model_max_length"] = max_tokens
         return config
 
-    def _token_names(self, ids: Mapping[str, int]) -> dict[str, str]:
-        """Return kind -> token, for ids with a token."""
-        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
-        return {kind: name for kind, name in names.items() if name is not None}
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as JSON with the names of special tokens."""
-        ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
-        return parse_tokenizer, (self.json, self._token_names(ids))
+        """Pickle as JSON with the special ids."""
+        return _unpickle, (self.json, self.ids)
+
+
+def _unpickle(text: str, ids: TokenIds) -> Tokenizer:
+    return replace(parse_tokenizer(text), ids=ids)
 
 
 @lru_cache(maxsize=1)

@@ -349,6 +349,17 @@ def test_tokenizer__keeps_unusual_special_tokens_after_pickling(tmp_path: Path) 
     assert again.ids.mask == len(CASED)
 
 
+def test_tokenizer__finds_no_other_special_token_after_pickling(tmp_path: Path) -> None:
+    vocab_file(tmp_path, CASED)
+    (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "<missing>"}')
+    tokenizer = load_tokenizer(str(tmp_path))
+
+    again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301 - our own
+
+    assert again.ids == tokenizer.ids
+    assert again.ids.mask == -1
+
+
 def test_parse_tokenizer__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> None:
     pieces = [piece for piece in CASED if piece not in ("[PAD]", "[MASK]")]
 

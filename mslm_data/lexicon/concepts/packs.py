@@ -115,7 +115,8 @@ def make_pack(
     """
     if out.exists():
         raise AnnotateError(f"{out}: the folder exists; delete it or pass another")
-    readers = [(_find_reader(_find_file(source)), source) for source in inputs]
+    files = [source._replace(path=_find_file(source.path)) for source in inputs]
+    readers = [(_find_reader(source.path), source) for source in files]
     common_word_filter = CommonWords(common_words)
     terms_left_out: Counter[str] = Counter()
     if branches:
@@ -143,9 +144,7 @@ def make_pack(
     _check_known(choice, occurring)
 
     cat = medcat_model.make_model(settled.cdb)
-    write_pack(
-        cat, out, name=name or out.name, sources=[_find_file(source).name for source in inputs]
-    )
+    write_pack(cat, out, name=name or out.name, sources=[source.path.name for source in files])
 
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
     return PackReport(
@@ -176,9 +175,8 @@ def _check_known(choice: NameChoice, occurring: Set[str]) -> None:
         )
 
 
-def _find_file(source: ConceptFile) -> Path:
+def _find_file(path: Path) -> Path:
     """Return the file to read; for a UMLS folder its MRCONSO.RRF."""
-    path = source.path
     if path.is_dir():
         candidates = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
         path = next((file for file in candidates if file.is_file()), path)
@@ -213,7 +211,7 @@ def _filter_branches(
         terms_left_out: Reason -> number of terms; updated.
     """
     outlines = {
-        _find_file(source): ontology_branches.read_outline(_find_file(source))
+        source.path: ontology_branches.read_outline(source.path)
         for read, source in readers
         if read is obo.read
     }
@@ -221,7 +219,7 @@ def _filter_branches(
 
     filtered: list[tuple[Reader, ConceptFile]] = []
     for read, source in readers:
-        outline = outlines.get(_find_file(source))
+        outline = outlines.get(source.path)
         if outline is None:
             filtered.append((read, source))
         else:
@@ -247,14 +245,13 @@ def _read_names(
         left_out: Reason -> number of names; updated.
         occurring: Types and sources of all names; updated.
     """
-    path = _find_file(source)
 
     def select_names() -> Iterator[Name]:
-        for name in read(path, source.types, choice, left_out):
+        for name in read(source.path, source.types, choice, left_out):
             if not name.types:
                 raise AnnotateError(
-                    f"{path}: concept {name.concept} has no semantic types; set those of concepts "
-                    f"without any: --from {source.path}=T047"
+                    f"{source.path}: concept {name.concept} has no semantic types; set those of "
+                    f"concepts without any: --from {source.path}=T047"
                 )
             occurring.update(name.types, name.source.split("|"))
             reason = choice.refusal(name)

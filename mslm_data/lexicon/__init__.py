@@ -14,5 +14,6 @@
 
 Strategies read the modules of this folder: `artefacts.py` defines the file format and finds files
 in `DIR/vocab`, `store.py` reads lexicons, `score_columns.py` score columns, `trie.py` finds the
-entries of a lexicon in rows, `word_types.py` counts the words of rows.
+entries of a lexicon in rows, `word_types.py` counts the words of rows. `text_files.py` opens the
+tables and ontologies that the tools read.
 """

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import sys
 from pathlib import Path
@@ -83,6 +84,13 @@ def test_of_file__merges_case_and_skips_other_lines(tmp_path: Path) -> None:
     }
 
 
+def test_of_file__reads_gzipped_files(tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv.gz"
+    path.write_bytes(gzip.compress(b"the\t2\nof\t1\n"))
+
+    assert from_file(path).counts == {"the": 2, "of": 1}
+
+
 @pytest.mark.parametrize(
     "line", ["secret", "secret 12", "secret\t-1", "secret\t1.5", "secret\t", "\u0661\t\u0661", ""]
 )
@@ -100,7 +108,7 @@ def test_of_file__another_line(line: str, tmp_path: Path) -> None:
 def test_of_file__missing_or_other_bytes(tmp_path: Path) -> None:
     (tmp_path / "bytes.tsv").write_bytes(b"the\t1\n\xff\xfe\t2\n")
 
-    with pytest.raises(VocabularyError, match="no such file; pass a table of words and counts"):
+    with pytest.raises(VocabularyError, match=r"missing\.tsv: cannot be read"):
         from_file(tmp_path / "missing.tsv")
     with pytest.raises(VocabularyError, match="not valid UTF-8"):
         from_file(tmp_path / "bytes.tsv")

@@ -13,7 +13,7 @@ import tokenizers
 from mslm_data import _optional
 from mslm_data.errors import VocabularyError
 from mslm_data.io.files import hash_file
-from mslm_data.io.limits import iter_lines
+from mslm_data.lexicon.text_files import read_lines
 from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
@@ -100,27 +100,20 @@ def from_file(path: Path) -> Frequencies:
     skipped.
 
     Raises:
-        VocabularyError: The file is missing or not UTF-8, or a line is not a word and an integer.
+        VocabularyError: The file is unreadable or not UTF-8, or a line has no word and integer.
     """
-    if not path.is_file():
-        raise VocabularyError(f"{path}: no such file; pass a table of words and counts")
-
     counts: dict[str, int] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(iter_lines(file, path, VocabularyError), start=1):
-                text, _, count = line.rstrip("\r\n").partition("\t")
-                if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
-                    raise VocabularyError(
-                        f"{path}:{number}: expected a word, a tab and a whole number; correct or "
-                        "remove the line"
-                    )
+    for number, line in enumerate(read_lines(path, VocabularyError), start=1):
+        text, _, count = line.rstrip("\r\n").partition("\t")
+        if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
+            raise VocabularyError(
+                f"{path}:{number}: expected a word, a tab and a whole number; correct or remove "
+                "the line"
+            )
 
-                word = normalise_word(text)
-                if word and int(count):
-                    counts[word] = counts.get(word, 0) + int(count)
-    except UnicodeDecodeError:
-        raise VocabularyError(f"{path}: not valid UTF-8; save the table as UTF-8") from None
+        word = normalise_word(text)
+        if word and int(count):
+            counts[word] = counts.get(word, 0) + int(count)
 
     return Frequencies(counts=counts, about={"source": "file", "sha256": hash_file(path)})
 

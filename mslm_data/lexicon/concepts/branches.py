@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.concepts import obo
-from mslm_data.lexicon.concepts.names import open_text
+from mslm_data.lexicon.text_files import read_lines
 
 _MOST_LISTED = 12
 """Maximum number of subsets or namespaces in a message."""
@@ -83,14 +82,13 @@ def read_outline(path: Path) -> Outline:
     """Read the structure of an OBO file, without names."""
     outline = Outline()
     default_namespace = ""
-    with open_text(path) as file:
-        for _, stanza, values in obo.stanzas(iter_lines(file, path, AnnotateError)):
-            if not stanza:
-                default_namespace = next(
-                    (obo.strip_trailer(v) for key, v in values if key == "default-namespace"), ""
-                )
-            elif stanza == "[Term]":
-                _add_term(outline, values, default_namespace)
+    for _, stanza, values in obo.stanzas(read_lines(path, AnnotateError)):
+        if not stanza:
+            default_namespace = next(
+                (obo.strip_trailer(v) for key, v in values if key == "default-namespace"), ""
+            )
+        elif stanza == "[Term]":
+            _add_term(outline, values, default_namespace)
     return outline
 
 

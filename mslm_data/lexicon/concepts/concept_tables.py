@@ -9,7 +9,8 @@ from pathlib import Path
 from mslm_data.errors import AnnotateError
 from mslm_data.io.limits import LONGEST_LINE
 from mslm_data.io.name_tables import NameRow, read_rows
-from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.text_files import open_text
 from mslm_data.log import plain
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
@@ -45,7 +46,7 @@ def read(
             fields.
     """
     del choice
-    with open_text(path) as file:
+    with open_text(path, AnnotateError) as file:
         tabs = "\t" in file.readline(LONGEST_LINE)
         file.seek(0)
         table = read_rows(file, path, AnnotateError, delimiter="\t" if tabs else ",")

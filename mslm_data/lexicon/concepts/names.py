@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, NamedTuple
-
-from mslm_data.errors import AnnotateError, SourceError
-from mslm_data.source.reading.files import opened
+from typing import NamedTuple
 
 _SNOMED_TAG = re.compile(
     r" \((?:disorder|finding|situation|function|event|procedure|substance|product|"
@@ -95,20 +89,3 @@ def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
         else:
             seen.add(cleaned.lower())
             yield name._replace(name=cleaned)
-
-
-@contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a file of concepts, plain or gzipped, as UTF-8 without newline translation.
-
-    Raises:
-        AnnotateError: The file is unreadable, truncated or not UTF-8; on opening, or when reading
-            within the `with` block.
-    """
-    try:
-        with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-            yield text
-    except UnicodeDecodeError:
-        raise AnnotateError(f"{path}: not valid UTF-8; save the file as UTF-8") from None
-    except SourceError as error:
-        raise AnnotateError(str(error)) from None

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import iter_lines
-from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.text_files import read_lines
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
@@ -37,13 +37,12 @@ def read(
     Raises:
         AnnotateError: A term has no id.
     """
-    with open_text(path) as file:
-        for first, stanza, fields in stanzas(iter_lines(file, path, AnnotateError)):
-            if stanza == "[Term]":
-                yield from _term_names(path, first, fields, types, choice, left_out, skipped or {})
+    for first, stanza, fields in stanzas(read_lines(path, AnnotateError)):
+        if stanza == "[Term]":
+            yield from _term_names(path, first, fields, types, choice, left_out, skipped or {})
 
 
-def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
+def stanzas(lines: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
     """Yield each stanza: line number, first line, and fields.
 
     The header comes first, with an empty first line.
@@ -52,7 +51,7 @@ def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str
     stanza = ""
     fields: list[tuple[str, str]] = []
 
-    for number, raw in enumerate(file, start=1):
+    for number, raw in enumerate(lines, start=1):
         line = raw.strip()
         if line.startswith("["):
             yield first, stanza, fields

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import iter_lines
-from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.text_files import read_lines
 
 _CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
 _FIELDS = 18
@@ -36,24 +36,23 @@ def read(
     """
     # Default types apply to concepts without a row, so all concepts with a row must be known.
     concept_types = _read_types(path, frozenset() if types else choice.types)
-    with open_text(path) as file:
-        for number, line in enumerate(iter_lines(file, path, AnnotateError), start=1):
-            row = line.rstrip("\r\n").split("|")
-            if len(row) not in (_FIELDS, _FIELDS + 1):
-                raise AnnotateError(
-                    f"{path}:{number}: expected {_FIELDS} fields, each ended by '|', got {len(row)}"
-                )
-            if choice.language and row[_LAT] != choice.language:
-                left_out["other language"] += 1
-            elif row[_SUPPRESS] != "N":
-                left_out["suppressed"] += 1
-            else:
-                name_types = concept_types.get(row[_CUI], types)
-                if choice.types and choice.types.isdisjoint(name_types):
-                    left_out["other semantic type"] += 1
-                    continue
-                primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
-                yield Name(row[_CUI], row[_STR], "P" if primary else "A", name_types, row[_SAB])
+    for number, line in enumerate(read_lines(path, AnnotateError), start=1):
+        row = line.rstrip("\r\n").split("|")
+        if len(row) not in (_FIELDS, _FIELDS + 1):
+            raise AnnotateError(
+                f"{path}:{number}: expected {_FIELDS} fields, each ended by '|', got {len(row)}"
+            )
+        if choice.language and row[_LAT] != choice.language:
+            left_out["other language"] += 1
+        elif row[_SUPPRESS] != "N":
+            left_out["suppressed"] += 1
+        else:
+            name_types = concept_types.get(row[_CUI], types)
+            if choice.types and choice.types.isdisjoint(name_types):
+                left_out["other semantic type"] += 1
+                continue
+            primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
+            yield Name(row[_CUI], row[_STR], "P" if primary else "A", name_types, row[_SAB])
 
 
 def _read_types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
@@ -69,18 +68,16 @@ def _read_types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]
     # Few distinct tuples are shared by many concepts, so each is stored once.
     unique: dict[tuple[str, ...], tuple[str, ...]] = {}
     concept_types: dict[str, tuple[str, ...]] = {}
-    with open_text(table) as file:
-        for number, line in enumerate(iter_lines(file, table, AnnotateError), start=1):
-            concept, separator, rest = line.partition("|")
-            if not separator:
-                raise AnnotateError(
-                    f"{table}:{number}: expected a concept, its type and more between '|', got 1 "
-                    "field"
-                )
+    for number, line in enumerate(read_lines(table, AnnotateError), start=1):
+        concept, separator, rest = line.partition("|")
+        if not separator:
+            raise AnnotateError(
+                f"{table}:{number}: expected a concept, its type and more between '|', got 1 field"
+            )
 
-            type_id = rest.partition("|")[0].rstrip("\r\n")
-            all_types = (*concept_types.get(concept, ()), type_id)
-            concept_types[concept] = unique.setdefault(all_types, all_types)
+        type_id = rest.partition("|")[0].rstrip("\r\n")
+        all_types = (*concept_types.get(concept, ()), type_id)
+        concept_types[concept] = unique.setdefault(all_types, all_types)
 
     if wanted:
         return {

@@ -16,9 +16,9 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
-from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.text_files import read_lines
 
 By = Literal["words", "pieces", "ids"]
 _LINES_AT_ONCE = 1 << 12
@@ -154,25 +154,21 @@ def _read_lines(path: Path, report: TableReport) -> Iterator[Line]:
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
 
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for line, text in enumerate(iter_lines(file, path, VocabularyError), start=1):
-                entry, tab, rest = text.rstrip("\r\n").partition("\t")
-                number = _parse_number(rest.partition("\t")[0])
+    for line, text in enumerate(read_lines(path, VocabularyError), start=1):
+        entry, tab, rest = text.rstrip("\r\n").partition("\t")
+        number = _parse_number(rest.partition("\t")[0])
 
-                if not entry.strip() and not tab:
-                    continue
-                if line == 1 and number is None:
-                    report.header = True
-                    continue
+        if not entry.strip() and not tab:
+            continue
+        if line == 1 and number is None:
+            report.header = True
+            continue
 
-                report.read += 1
-                if number is None:
-                    report.leave_out("no number", line)
-                else:
-                    yield line, entry.strip(), number
-    except UnicodeDecodeError:
-        raise VocabularyError(f"{path}: not valid UTF-8; save the table as UTF-8") from None
+        report.read += 1
+        if number is None:
+            report.leave_out("no number", line)
+        else:
+            yield line, entry.strip(), number
 
 
 def _parse_number(text: str) -> float | None:

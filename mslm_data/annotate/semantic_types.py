@@ -36,9 +36,21 @@ class SemanticTypes:
 
 
 def find_table(name: str) -> Path:
-    """Return the path of a table shipped in `vocab/`, or else `name` as a path."""
+    """Return the path of a table shipped in `vocab/`, or else `name` as a path.
+
+    Raises:
+        AnnotateError: There are both, with different contents.
+    """
     shipped = resources.path("vocab", name)
-    return shipped if shipped.is_file() else Path(name)
+    own = Path(name)
+    if not shipped.is_file():
+        return own
+    if own.is_file() and own.read_bytes() != shipped.read_bytes():
+        raise AnnotateError(
+            f"{name}: this file differs from the shipped table of the same name; pass its absolute "
+            "path, or rename it to use the shipped one"
+        )
+    return shipped
 
 
 def read(name: str) -> SemanticTypes:

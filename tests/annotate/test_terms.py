@@ -5,6 +5,7 @@ import pickle
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mslm_data.annotate.terms.term_table import Term
 from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError, PipelineError
+from mslm_data.io import resources
 from mslm_data.kernels.hashing import find_slot
 from tests import made
 from tests.reference import terms as twin
@@ -300,6 +302,25 @@ def test_start__reports_a_missing_table(tmp_path: Path, method: str) -> None:
         getattr(Terms(), method)()
     with pytest.raises(AnnotateError, match=re.escape(f"no table '{tmp_path / 'x.csv'}'")):
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
+
+
+def test_start__asks_which_of_two_tables_of_one_name_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = resources.path("vocab", "semantic_types.toml").read_text(encoding="utf-8")
+    own = tmp_path / "semantic_types.toml"
+    monkeypatch.chdir(tmp_path)
+    terms = table(tmp_path, "cui,name,type_ids\nC1,asthma,T047\n")
+
+    own.write_text(shipped, encoding="utf-8")
+    same = terms.labels()
+    own.write_text(shipped.replace('"Disease"', '"Illness"'), encoding="utf-8")
+
+    assert same == ("Disease",)
+    assert replace(terms, types=str(own)).labels() == ("Illness",)
+    for name in (own.name, f"./{own.name}"):
+        with pytest.raises(AnnotateError, match=r"differs from the shipped table of the same name"):
+            replace(terms, types=name).labels()
 
 
 def test_build__lists_the_available_labels(tmp_path: Path) -> None:

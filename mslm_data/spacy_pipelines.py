@@ -42,9 +42,11 @@ def load_pipeline(model: str, stage: StageName, exclude: tuple[str, ...] = ()) -
         AnnotateError: The pipeline is missing, or incompatible with the installed spaCy.
     """
     spacy = _optional.load("spacy", wanted_by=_WANTED_BY[stage])
-    _find_folder(model, stage)
+    folder = _find_folder(model, stage)
+    # By a name, spaCy would prefer an installed package to the folder.
+    source = folder if folder == Path(model) else model
     try:
-        return spacy.load(model, exclude=list(exclude))
+        return spacy.load(source, exclude=list(exclude))
     except (OSError, ValueError, ImportError) as error:
         raise AnnotateError(
             f"{_WANTED_BY[stage]}: spaCy {spacy.__version__} cannot load '{model}' "

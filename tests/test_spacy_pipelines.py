@@ -50,6 +50,17 @@ def test_pieces__end_at_the_end_of_text(text: str, first: str) -> None:
     assert text[start:end] == first
 
 
+def test_load_pipeline__prefers_a_folder_to_an_installed_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("spacy")
+    ruler(tmp_path / "json", [{"label": "X", "pattern": "asthma"}])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spacy.util.is_package", lambda _: True)
+
+    assert SpacyNer(model="json").labels() == ("X",)
+
+
 @pytest.mark.long
 def test_load_pipeline__annotator_uses_the_digested_pipeline(tmp_path: Path) -> None:
     model = tmp_path / "model"

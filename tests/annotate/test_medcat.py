@@ -162,6 +162,23 @@ def test_load__passes_settings_to_medcat(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["headache", "headaches"]),
+        ({"tokenizer": "words"}, ["headaches"]),
+        ({"settings": {"cdb_maker": {"name_versions": ["LOWER"]}}}, ["headaches"]),
+    ],
+)
+def test_load__reads_the_names_of_a_table_with_its_options(
+    options: dict[str, Any], expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "c.csv").write_text("cui,name,type_ids\nC1,headaches,T184\n", encoding="utf-8")
+    running = MedCat(model_pack=str(tmp_path / "c.csv"), **options).load()
+
+    assert [text for text, _ in found(running, "headache or headaches")] == expected
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         (

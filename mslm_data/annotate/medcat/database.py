@@ -41,7 +41,9 @@ def configuration() -> Any:
     return config
 
 
-def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Settled:
+def build_database(
+    frames: Iterable[Any], config: Any = None, *, prefer: Collection[str] = ()
+) -> Settled:
     """Build a concept database, and assign each ambiguous name to a single concept.
 
     MedCAT resolves ambiguous names by learned contexts. An untrained database would drop these
@@ -50,9 +52,11 @@ def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Se
 
     Args:
         frames: pandas data frames with `COLUMNS`.
+        config: Configuration of MedCAT, whose tokenizer splits the names. Default: that of
+            `configuration`.
         prefer: Preferred semantic types. Default: none.
     """
-    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(configuration())
+    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(config or configuration())
     cdb = maker.prepare_csvs(frames)
 
     settled = 0

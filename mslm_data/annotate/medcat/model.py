@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate.medcat.database import build_database, read_frames
+from mslm_data.annotate.medcat.database import build_database, configuration, read_frames
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
 from mslm_data.errors import AnnotateError
@@ -44,7 +44,13 @@ def load_model(
             is unknown.
     """
     if path.is_file():
-        cdb = build_database(read_frames(path), prefer=prefer).cdb
+        # Names are split as texts will be. Settings of components are for texts only.
+        config = configuration()
+        of_names = {name: value for name, value in settings.items() if name != "components"}
+        _apply(config, of_names, at="annotate.settings")
+        config.general.nlp.provider = _PROVIDERS.get(tokenizer, LEMMAS)
+        cdb = build_database(read_frames(path), config, prefer=prefer).cdb
+
         _settle(cdb.config, tokenizer=tokenizer, settings=settings)
         return make_model(cdb)
 

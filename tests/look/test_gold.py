@@ -312,9 +312,16 @@ def test_corpus__counts_missed_and_wrong_terms(build: Build, segmenter: str) -> 
 def test_corpus__shows_the_recall_of_new_mentions(build: Build) -> None:
     # "Lithium" is a gold mention of the training split, in another spelling; the others are new.
     train = {"c": ("LITHIUM helped.", [(0, 7, "Chemical")])}
+    # Neither a document that gold lacks nor one that gold trains on is counted.
+    others = {"b": (TEXT + " More.", WEAK), **train}
     folders = [
-        build(name, {"a": (TEXT, mentions)}, split="test", more={"train": train})
-        for name, mentions in (("weak", WEAK), ("gold", GOLD))
+        build(
+            "weak",
+            {"a": (TEXT, WEAK), **others},
+            split="test",
+            more={"train": {"d": ("None.", [])}},
+        ),
+        build("gold", {"a": (TEXT, GOLD)}, split="test", more={"train": train}),
     ]
     corpus = Corpus(folders[0], gold=folders[1])
 

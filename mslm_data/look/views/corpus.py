@@ -17,7 +17,7 @@ from mslm_data.look.jobs import Job, Progress
 from mslm_data.look.reading import read_chunks, read_column, reopen
 from mslm_data.look.seen import read_terms
 from mslm_data.look.state import State
-from mslm_data.metrics import MEMORISED, NEW, Matches, RecallOfUnseen
+from mslm_data.metrics import CLASSES, MEMORISED, NEW, Matches, RecallOfUnseen
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
     MAX_MENTIONS,
@@ -198,7 +198,8 @@ def _counting_gold(
         split = reopen(corpus.shards[split_name])
         known = np.empty(0, np.uint64)
         if split_name != TRAINING and TRAINING in gold.shards:
-            known = read_terms(gold.shards[TRAINING], characters, lambda *_: None)
+            train = gold.shards[TRAINING]
+            known = read_terms(train, characters, lambda *_: progress(0, len(split)))
 
         missed, wrong = TermTable(), TermTable()
         recall = RecallOfUnseen()
@@ -217,18 +218,36 @@ def _counting_gold(
             wrong.add(term_hashes(examples, characters)[is_wrong], own_mentions[is_wrong] + first)
 
             if len(known):
-                classes = np.where(np.isin(terms, known), MEMORISED, NEW)
-                compared = own_mentions[comparison.is_known]
-                doc_ids = read_column(split, "doc_id", np.arange(start, start + len(examples)))
-                recall.add(Matches(mentions, compared, comparison.is_found), classes, doc_ids)
+                # Rows of documents that gold trains on would all be memorised.
+                is_tested = comparison.is_compared & ~alignment.is_in(
+                    TRAINING, start, len(examples)
+                )
+                is_gold = is_tested[mentions[:, 0]]
+                matches = Matches(
+                    _of_rows(mentions, is_tested),
+                    _of_rows(own_mentions[comparison.is_known], is_tested),
+                    comparison.is_found[is_gold],
+                )
+                classes = np.where(np.isin(terms[is_gold], known), MEMORISED, NEW)
+                rows = start + np.flatnonzero(is_tested)
+                recall.add(matches, classes, read_column(split, "doc_id", rows))
 
+        result = recall.result()
+        has_gold = any(result[CLASSES[kind]]["gold"] for kind in (MEMORISED, NEW))
         return GoldTerms(
             missed.top(TOP, gold.labels),
             wrong.top(TOP, split.labels),
-            recall.result() if len(known) else {},
+            result if has_gold else {},
         )
 
     return count
+
+
+def _of_rows(mentions: npt.NDArray[np.int64], is_chosen: npt.NDArray[np.bool_]) -> Any:
+    """Return the mentions of the chosen rows, with numbers among these rows, `[S, 4]`."""
+    chosen = mentions[is_chosen[mentions[:, 0]]]
+    chosen[:, 0] = (np.cumsum(is_chosen) - 1)[chosen[:, 0]]
+    return chosen
 
 
 def _stack_mentions(examples: Examples) -> npt.NDArray[np.int64]:

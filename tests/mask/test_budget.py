@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.mask.budget import Budget, ceil_exact, floor_float, quotas
-from mslm_data.mask.rate import check_share
 from mslm_data.mask.rng import RowRng
 
 
@@ -70,9 +69,3 @@ def test_table__holds_the_quotas_within_limits(rate, largest, min_masked, max_ma
         for n in range(len(table))
     ]
     assert table == [max(count, min_masked) if n else 0 for n, count in enumerate(counts)]
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.01, float("nan")])
-def test_check_share__refuses(rate):
-    with pytest.raises(ValueError, match=r"^elm: expected a rate in \[0, 1\], got "):
-        check_share("elm", rate)

@@ -126,10 +126,6 @@ def test_ccm__no_warm_up():
         ({"lexicons": ()}, "lexicons: expected one list or more, got none"),
         ({"warm_up": -1}, "warm_up: expected 0 epochs or more, got -1"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
-        ({"max_masked": -1}, "max_masked: expected 0 or more, or none for no limit, got -1"),
-        ({"rate": 1.5}, "rate: expected a rate in [0, 1], got 1.5"),
-        ({"last_rate": 1.5}, "last_rate: expected a rate in [0, 1], got 1.5"),
-        ({"rest_rate": -0.5}, "rest_rate: expected a rate in [0, 1], got -0.5"),
     ],
 )
 def test_ccm__wrong_options(options, message):

@@ -172,27 +172,6 @@ def test_lim__number_of_tokens(options, count, unspent):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("entitybert", {"entities": 1.5}, r"entities: expected a rate in \[0, 1\], got 1\.5"),
-        ("entitybert", {"words": -0.1}, r"words: expected a rate in \[0, 1\], got -0\.1"),
-        ("entitybert-difference", {"rate": 2}, r"rate: expected a rate in \[0, 1\], got 2"),
-        ("salient", {"longest": -1}, r"longest: expected 0 or more, or none for no limit, got -1"),
-        ("lim", {"chance": 1.5}, r"chance: expected a rate in \[0, 1\], got 1\.5"),
-        ("lim", {"rate": -1}, r"rate: expected a rate in \[0, 1\], got -1"),
-        (
-            "lim",
-            {"max_masked": -1},
-            r"max_masked: expected 0 or more, or none for no limit, got -1",
-        ),
-    ],
-)
-def test_strategies__refuse(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        md.strategy(name, **options)
-
-
-@pytest.mark.parametrize(
     ("name", "mask", "ids"),
     [
         ("entitybert", 0.8, "ordinary"),

@@ -114,11 +114,3 @@ def test_ernie__missing_list_says_what_makes_one(tmp_path):
         match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
     ):
         made.plan(examples_of([row_of([1])]))
-
-
-@pytest.mark.parametrize("name", ["rate", "tokens"])
-def test_ernie__out_of_range(name):
-    with pytest.raises(
-        ValueError, match=rf"^strategy 'ernie': {name}: expected a rate in \[0, 1\], got 1.5$"
-    ):
-        md.strategy("ernie", **{name: 1.5})

@@ -238,14 +238,6 @@ def test_plan__list_of_another_tokenizer(name, listed):
         made.plan(one_row([5]))
 
 
-@pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
-def test_strategy__rate_out_of_range(name):
-    with pytest.raises(
-        ValueError, match=rf"^strategy '{name}': rate: expected a rate in \[0, 1\], got 1.5$"
-    ):
-        md.strategy(name, rate=1.5)
-
-
 @cache
 def sentences(folder: Path, *, lower: bool = False) -> tuple[list[list[str]], list[list[str]]]:
     """Return the training sentences of BC2GM, and all sentences."""

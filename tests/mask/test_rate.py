@@ -12,7 +12,6 @@ from mslm_data.mask.rate import Schedule, follows_training, rate_at
 from mslm_data.mask.rng import RATE, RowRng
 from tests.generate import examples_of, row_of
 from tests.kernels.fairness import is_near
-from tests.mask.artifacts import words_lexicon
 from tests.reference import rng as twin
 
 DYNAMIC = Schedule(shape="linear", start=0.3, stop=0.15, over=10)
@@ -174,31 +173,6 @@ def test_schedule__each_row_draws_its_own():
 def test_schedule__refuses(options, message):
     with pytest.raises(ValueError, match=message):
         Schedule(**{"shape": "linear"} | options)
-
-
-def masked(strategy, **when):
-    examples = examples_of([row_of([1] * 100, key=key, fill=5 + key) for key in range(3)])
-    return np.count_nonzero(strategy.plan(examples, **when).kinds.values)
-
-
-def test_plan__a_strategys_rate_follows_the_epoch():
-    made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=DYNAMIC)
-
-    assert [masked(made, epoch=epoch) for epoch in (0, 1, 10, 11)] == [90, 84, 45, 45]
-    assert not made.follows_training
-
-
-def test_plan__a_strategys_rate_follows_the_step():
-    """As a table, as in pipeline files. The epoch does not change the rate."""
-    table = {"shape": "linear", "start": 0.3, "stop": 0.0, "over": 4, "per": "step"}
-    made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=table)
-
-    assert [masked(made, step=step, epoch=9) for step in (0, 1, 2, 4, 5)] == [90, 66, 45, 0, 0]
-    assert made.follows_training
-    with pytest.raises(ValueError, match=r"^step: a rate depends on it"):
-        masked(made)
-    with pytest.raises(ValueError, match=r"^step: expected an integer in \[0, 2\*\*63\), got -1$"):
-        masked(made, step=-1)
 
 
 def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):

@@ -293,36 +293,6 @@ def test_keywords__listed_words_each_by_a_coin():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("difference", {"rate": 1.5}, r"rate: expected a rate in \[0, 1\], got 1\.5"),
-        ("difference", {"alpha": -1}, r"alpha: expected a rate in \[0, 1\], got -1"),
-        (
-            "difference",
-            {"transform": "log"},
-            "expected one of .* for option 'transform', got 'log'",
-        ),
-        ("difference-released", {"alpha": 2}, r"alpha: expected a rate in \[0, 1\], got 2"),
-        (
-            "selective",
-            {"max_masked": -1},
-            r"max_masked: expected 0 or more, or none for no limit, got -1",
-        ),
-        ("attention-high", {"gate": 2}, r"gate: expected a rate in \[0, 1\], got 2"),
-        ("attention-low", {"gate": -1}, r"gate: expected a rate in \[0, 1\], got -1"),
-        ("attention-hints", {"gate": 2}, r"gate: expected a rate in \[0, 1\], got 2"),
-        ("attention-hints", {"show": 2}, r"show: expected a rate in \[0, 1\], got 2"),
-        ("mst", {"share": 2}, r"share: expected a rate in \[0, 1\], got 2"),
-        ("informask", {"rate": 2}, r"rate: expected a rate in \[0, 1\], got 2"),
-        ("keywords", {"rate": 2}, r"rate: expected a rate in \[0, 1\], got 2"),
-    ],
-)
-def test_strategies__refuse(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        md.strategy(name, **options)
-
-
-@pytest.mark.parametrize(
     ("name", "missing"),
     [
         ("difference", r"difference\.arrow"),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.rate import Schedule
 from tests.generate import IDS, Row, examples_of, row_of
 from tests.kernels.fairness import critical_value, is_fair, is_near
 from tests.mask.collator import compared, same_shares
@@ -145,19 +144,6 @@ def test_electra__rows_of_a_hundred_tokens_and_more_never_reach_the_cap():
     assert any(round(0.15 * n) > int(0.155 * n) for n in range(1, 100))
 
 
-@pytest.mark.parametrize("name", ["bert", "electra"])
-def test_counts__of_a_rate_that_varies(name):
-    rate = Schedule(shape="linear", start=0.5, stop=0.1, over=2)
-    made = md.strategy(
-        name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"max_masked": None})
-    )
-    examples = rows_like([1] * 98, 50)
-    first, last = (made.plan(examples, epoch=epoch).kinds.values.sum() for epoch in (0, 2))
-
-    assert first > 3 * last
-    assert name == "electra" or (first, last) == (50 * 50, 50 * 10)
-
-
 # Which
 
 
@@ -244,21 +230,6 @@ def test_corruption__shares_of_the_papers(name, shares):
     chance = shares[1] * (drawn == 40) / drawn
     assert is_near(masked, len(out), shares[0] + chance)
     assert is_near(kept, len(out), 1 - sum(shares) + shares[1] / drawn)
-
-
-@pytest.mark.parametrize(("name", "options", "message"), [
-    ("bert", {"max_masked": -1}, "max_masked: expected 0 or more, or none for no limit, got -1"),
-    ("electra", {"max_tokens": -5}, "max_tokens: expected 0 or more, or none for no limit, got -5"),
-    ("bert", {"rate": 1.5}, "rate: expected a rate in [0, 1], got 1.5"),
-    ("electra", {"rate": -0.1}, "rate: expected a rate in [0, 1], got -0.1"),
-    ("token", {"corruption": "most"}, "corruption: expected 'mask' or the percentages of [MASK], random and unchanged tokens, such as "
-                                      "'80-10-10', got 'most'"),
-])  # fmt: skip
-def test_strategy__wrong_option(name, options, message):
-    with pytest.raises(ValueError) as error:
-        md.strategy(name, **options)
-
-    assert str(error.value) == f"strategy '{name}': {message}"
 
 
 # Against Hugging Face's own collator

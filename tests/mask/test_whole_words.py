@@ -136,14 +136,6 @@ def test_unk__words_that_hold_one(name, options, masked):
     assert (plan.counts()[1] > 0) == masked
 
 
-def test_whole_word__refuses_a_negative_limit():
-    with pytest.raises(
-        ValueError,
-        match=r"^strategy 'whole-word': max_masked: expected 0 or more, or none for no limit, got -1$",
-    ):
-        md.strategy("whole-word", max_masked=-1)
-
-
 # What stands in their place
 
 

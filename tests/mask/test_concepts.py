@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.errors import VocabularyError
 from tests.generate import Row, examples_of, random_examples, row_of, rows_of
 from tests.kernels.fairness import is_fair
 from tests.mask import artifacts
@@ -133,12 +132,3 @@ def test_ccm__wrong_options(options, message):
         md.strategy("ccm", **options)
 
     assert str(error.value) == f"strategy 'ccm': {message}"
-
-
-def test_ccm__missing_list_says_what_makes_one(tmp_path):
-    made = md.strategy("ccm", lexicons=(str(tmp_path / "none.arrow"),))
-
-    with pytest.raises(
-        VocabularyError, match=r"none\.arrow: expected a lexicon, found none; make it with"
-    ):
-        made.plan(many([5], 2), epoch=1)

@@ -3,12 +3,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.errors import VocabularyError
 from mslm_data.mask.plan import MaskKind
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
 from tests.kernels.fairness import is_fair
@@ -104,13 +102,3 @@ def test_ernie__phrases_do_not_reach_into_mentions():
     assert (kinds[:, 1] == kinds[:, 2]).all()
     assert (kinds[:, 4] == MaskKind.ENTITY).sum() + (kinds[:, 4] == 0).sum() == 400
     assert (kinds[:, 4] > 0).tolist() != (kinds[:, 5] > 0).tolist()
-
-
-def test_ernie__missing_list_says_what_makes_one(tmp_path):
-    made = md.strategy("ernie", lexicon=str(tmp_path / "none.arrow"))
-
-    with pytest.raises(
-        VocabularyError,
-        match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
-    ):
-        made.plan(examples_of([row_of([1])]))

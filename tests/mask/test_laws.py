@@ -5,15 +5,19 @@ A new strategy only needs a row in `contract.OPTIONS`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.errors import VocabularyError
 from mslm_data.mask import STRATEGIES
+from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.plan import MaskKind
 from mslm_data.testing import check_strategy
-from tests.generate import examples_of, fixed_examples, random_examples, row_of, rows_of, take
+from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of, take
 from tests.mask.contract import DRAWN, OPTIONS, SAME_FOR_ALL_SEEDS, made
 from tests.reference.twins import TWINS
 from tests.support.properties import fewer
@@ -23,6 +27,9 @@ named = pytest.mark.parametrize("name", OPTIONS)
 COUNTS = st.integers(0, 2**63 - 1)
 of_all = fewer(5)  # more examples than there are strategies
 few = fewer(0.4)  # times each strategy
+ARTEFACTS = {"lexicon", "lexicons", "scores"}
+"""Options that name a lexicon or a score column."""
+READERS = [name for name, options in OPTIONS.items() if ARTEFACTS & options.keys()]
 
 
 def test_options__one_row_for_each_registered_strategy():
@@ -126,3 +133,27 @@ def test_plan__entity_tokens_are_mention_tokens(name):
 
     assert (examples.bio.values[plan.kinds.values == MaskKind.ENTITY] > 0).all()
     assert sum(plan.counts()) == np.count_nonzero(plan.kinds.values)
+
+
+# Lexicons and score columns -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_plan__names_what_makes_a_missing_artefact(name, tmp_path):
+    examples = fixed_examples(4)
+    missing = str(tmp_path / "none")
+    strategy = with_artefacts(made((name, {}), examples), lambda name, kind: missing)
+
+    message = "expected a (lexicon|score column), found none; make it with `mslm-data vocab"
+    with pytest.raises(VocabularyError, match=f"^{missing}: {message}"):
+        strategy.plan(examples, epoch=1)  # in epoch 0, `ccm` reads no lexicon
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if "scores" not in OPTIONS[name]])
+def test_plan__refuses_a_lexicon_of_another_tokenizer(name):
+    examples = fixed_examples(4)
+    others = replace(examples, ids=replace(IDS, size=41))
+
+    message = "^lexicon: made with a tokenizer of 40 ids, but the rows have one of 41"
+    with pytest.raises(VocabularyError, match=message):
+        made((name, {}), examples).plan(others, epoch=1)

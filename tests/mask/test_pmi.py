@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import mslm_data as md
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode.tokenizer import load_tokenizer
-from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.mask.pick import Listed
 from mslm_data.mask.rng import RowRng
@@ -216,26 +215,6 @@ def test_pmi_levine__a_unit_has_one_action(listed):
     assert not ((ids == IDS.mask).any(axis=1) & ~masked).any()
     assert abs(masked.sum() - 1600) < 4 * math.sqrt(2000 * 0.16)
     assert 100 < kept.sum() < 300
-
-
-@pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
-def test_plan__missing_list_says_what_makes_one(name, tmp_path):
-    made = md.strategy(name, lexicon=str(tmp_path / "none.arrow"))
-
-    message = r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`$"
-    with pytest.raises(VocabularyError, match=message):
-        made.plan(one_row([5]))
-
-
-@pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
-def test_plan__list_of_another_tokenizer(name, listed):
-    made = md.strategy(name, lexicon=listed((5, 6), size=99))
-
-    with pytest.raises(
-        VocabularyError,
-        match=r"^lexicon: made with a tokenizer of 99 ids, but the rows have one of 40",
-    ):
-        made.plan(one_row([5]))
 
 
 @cache

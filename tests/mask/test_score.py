@@ -174,33 +174,6 @@ def test_score__swish_of_a_very_low_score_is_0():
     assert score.compute(examples, words(examples)).tolist() == [0.0]
 
 
-@pytest.mark.parametrize("by", ["word", "token"])
-def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
-    examples = examples_of([row_of([1])])
-
-    with pytest.raises(
-        VocabularyError,
-        match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
-    ):
-        Score(lexicon=str(tmp_path / "none.arrow"), by=by).compute(examples, None)
-    with pytest.raises(
-        VocabularyError,
-        match=r"none: expected a score column, found none; make it with `mslm-data vocab`",
-    ):
-        Score(column=str(tmp_path / "none")).compute(examples, None)
-
-
-@pytest.mark.parametrize(("by", "lexicon"), [("word", words_lexicon), ("token", rates_lexicon)])
-def test_score__lexicon_of_another_tokenizer(by, lexicon):
-    examples = examples_of([row_of([1])], replace(IDS, size=41))
-
-    with pytest.raises(
-        VocabularyError,
-        match=r"^lexicon: made with a tokenizer of 40 ids, but the rows have one of 41",
-    ):
-        Score(lexicon=str(lexicon()), by=by).compute(examples, None)
-
-
 def test_score__entries_of_several_tokens_are_no_numbers_of_ids():
     examples = examples_of([row_of([1])])
 

@@ -8,7 +8,6 @@ import pytest
 
 import mslm_data as md
 from mslm_data.data.ragged import Ragged
-from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.rng import RowRng
@@ -290,28 +289,3 @@ def test_keywords__listed_words_each_by_a_coin():
 
     assert masked("keywords", examples, lexicon=lexicon)[0].tolist() == [True, False, True]
     assert near(masked("keywords", examples, lexicon=lexicon, rate=0.3), [0.3, 0, 0.3])
-
-
-@pytest.mark.parametrize(
-    ("name", "missing"),
-    [
-        ("difference", r"difference\.arrow"),
-        ("difference-released", r"difference\.arrow"),
-        ("informask", r"informask\.arrow"),
-        ("keywords", r"keywords\.arrow"),
-        ("selective-task", "confidence"),
-        ("selective", "logits"),
-        ("attention-high", "attention"),
-        ("attention-hints", "attention"),
-        ("attention-low", "attention"),
-        ("mst", "attention"),
-    ],
-)
-def test_strategies__name_the_command_that_makes_their_file(name, missing, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    with pytest.raises(
-        VocabularyError,
-        match=rf"^{missing}: expected .*, found none; make it with `mslm-data vocab ",
-    ):
-        md.strategy(name).plan(examples_of([row_of([1])]))

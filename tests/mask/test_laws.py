@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.artefacts import SCORE_COLUMN
 from mslm_data.mask import STRATEGIES
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.plan import MaskKind
@@ -133,6 +134,50 @@ def test_plan__entity_tokens_are_mention_tokens(name):
 
     assert (examples.bio.values[plan.kinds.values == MaskKind.ENTITY] > 0).all()
     assert sum(plan.counts()) == np.count_nonzero(plan.kinds.values)
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+def without(examples, column):
+    """Return the rows without mentions, or with each token as a word of its own."""
+    if column == "mentions":
+        return examples_of(replace(row, mentions=()) for row in rows_of(examples))
+    real = [np.cumsum(np.array(row.word_ids) >= 0) - 1 for row in rows_of(examples)]
+    return examples_of(
+        replace(row, word_ids=np.where(np.array(row.word_ids) >= 0, numbers, -1).tolist())
+        for row, numbers in zip(rows_of(examples), real, strict=True)
+    )
+
+
+def masks_of(strategy, examples, **when):
+    """Return the kinds and the corrupted ids of each row."""
+    plan = strategy.plan(examples, **when)
+    return plan.kinds.tolist(), strategy.corrupt(examples, plan, **when).tolist()
+
+
+@of_all
+@given(drawn=DRAWN, examples=random_examples(), seed=COUNTS, epoch=st.integers(0, 9))
+def test_needs__has_all_columns_that_are_read(drawn, examples, seed, epoch):
+    strategy = made(drawn, examples)
+    expected = masks_of(strategy, examples, seed=seed, epoch=epoch)
+
+    for column in {"mentions", "word_ids"} - strategy.needs:
+        others = without(examples, column)
+        assert masks_of(strategy, others, seed=seed, epoch=epoch) == expected
+
+
+@named
+def test_needs__has_no_column_that_is_not_read(name):
+    examples = fixed_examples()
+    strategy = made((name, {}), examples)
+    kinds_of_artefacts = set()
+    with_artefacts(strategy, lambda name, kind: kinds_of_artefacts.add(kind.name) or name)
+
+    for column in strategy.needs - {"scores"}:
+        others = without(examples, column)  # in epoch 0, `ccm` reads no lexicon
+        assert masks_of(strategy, others, epoch=1) != masks_of(strategy, examples, epoch=1)
+    assert ("scores" in strategy.needs) == (SCORE_COLUMN.name in kinds_of_artefacts)
 
 
 # Lexicons and score columns -----------------------------------------------------------------------

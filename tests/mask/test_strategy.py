@@ -17,10 +17,10 @@ from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.file import read_table
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import Pick
-from mslm_data.mask.recipes.mslm import elm, joint
+from mslm_data.mask.recipes.mslm import joint
 from mslm_data.mask.rng import RowRng, stream_number
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
-from mslm_data.mask.strategy import Curriculum, Mixture, Recipe
+from mslm_data.mask.strategy import Recipe
 from mslm_data.mask.table import varied
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.mask.contract import OPTIONS, made
@@ -306,47 +306,6 @@ def test_combinations__refuse(name, options, message):
         md.strategy(name, **options)
 
     assert message in str(error.value)
-
-
-NEEDS = {
-    "joint": {"mentions"},
-    "joint-paper": {"mentions"},
-    "blm": set(),
-    "elm": {"mentions"},
-    "joint-released": {"word_ids", "mentions"},
-    "bert": set(),
-    "token": set(),
-    "whole-word": {"word_ids"},
-    "whole-word-hf": {"word_ids"},
-    "pmi": {"word_ids"},
-    "ernie": {"word_ids", "mentions"},
-    "entitybert": {"word_ids", "mentions"},
-    "entitybert-difference": {"mentions"},
-    "salient": {"mentions"},
-    "lim": {"mentions"},
-    "difference": {"word_ids"},
-    "selective": {"scores"},
-    "mst": {"scores"},
-    "span": set(),
-    "span-released": {"word_ids"},
-    "spanbert": {"word_ids"},
-    "spanbert-ner": {"word_ids", "mentions"},
-    "ccm": {"word_ids"},
-    "difference-patches": {"mentions"},
-}
-
-
-@pytest.mark.parametrize("name", NEEDS)
-def test_needs__of_strategies(name):
-    assert md.strategy(name).needs == NEEDS[name]
-
-
-def test_needs__of_combinations_add_up():
-    parts = (elm(), md.strategy("mst"), md.strategy("whole-word"))
-
-    assert Mixture(parts, (0.2, 0.2, 0.2)).needs == {"mentions", "scores", "word_ids"}
-    assert Curriculum(parts, (1, 1)).needs == {"mentions", "scores", "word_ids"}
-    assert Recipe(parts[0].picks + parts[2].picks).needs == {"mentions", "word_ids"}
 
 
 def test_needs__of_a_pick_that_is_switched_off():

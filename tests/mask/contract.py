@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.corruption import Corruption
+from mslm_data.mask.strategy import Recipe, Strategy
 from mslm_data.mask.table import strategy
 from tests.mask.artifacts import (
     column_for,
@@ -120,6 +123,14 @@ def made(drawn: tuple[str, Mapping[str, Any]], examples: Examples, **more: Any) 
     return strategy(name, **options | paths)
 
 
+def corrupting(other: Strategy, corruption: Corruption) -> Strategy:
+    """Return a strategy with this corruption, or as it is if it has none or cannot have this one."""
+    if isinstance(other, Recipe):
+        with suppress(ValueError):  # its picks mask no units
+            return replace(other, corruption=corruption)
+    return other
+
+
 # Recipes at random ------------------------------------------------------------------------------
 
 RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
@@ -128,13 +139,15 @@ RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 def possible(table):
     """Return a valid table.
 
-    A budget for `with_replacement` counts whole units, and single tokens have no longest unit.
+    A budget for `with_replacement` counts whole units, a total one counts tokens, and single tokens
+    have no longest unit.
     """
     if table["units"] == "tokens":
-        table = {**table, "eligible": {**table["eligible"], "longest": None}}
-    if table["order"]["by"] == "with_replacement" and table["units"] != "tokens":
-        return {**table, "budget": {**table["budget"], "counts": "units"}}
-    return table
+        return {**table, "eligible": {**table["eligible"], "longest": None}}
+    budget = table["budget"]
+    if table["order"]["by"] == "with_replacement":
+        budget = {**budget, "counts": "units"}
+    return {**table, "budget": {**budget, "total": budget["total"] and budget["counts"] != "units"}}
 
 
 PICKS = st.fixed_dictionaries(
@@ -149,6 +162,7 @@ PICKS = st.fixed_dictionaries(
                 "max_masked": st.sampled_from([None, 0, 1, 4]),
                 "overrun": st.sampled_from(["cut", "skip", "stop"]),
                 "gate": st.sampled_from([0.0, 0.5, 1.0]),
+                "total": st.booleans(),
             }
         ),
         "eligible": st.fixed_dictionaries(
@@ -159,7 +173,7 @@ PICKS = st.fixed_dictionaries(
             }
         ),
         "order": st.fixed_dictionaries(
-            {"by": st.sampled_from(["uniform", "bernoulli", "with_replacement"])}
+            {"by": st.sampled_from(["uniform", "first", "bernoulli", "with_replacement"])}
         ),
         "kind": st.sampled_from(["base", "entity"]),
     }

@@ -139,25 +139,6 @@ def test_mask__words_of_four_tokens_and_a_budget_of_three(options, masked, unspe
     assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (masked, [unspent])
 
 
-def test_mask__a_total_budget_counts_what_is_masked_already():
-    examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
-    mentions = Pick("mentions", Budget(1.0), kind="entity")
-    others = Pick("tokens", Budget(0.5, counts="tokens", total=True), Eligible("generic"))
-    kinds, builder = masked_by([mentions, others], examples)
-
-    assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
-    assert builder.unspent.tolist() == [0, 0, 0]
-
-
-def test_mask__a_total_budget_that_is_spent_already():
-    examples = examples_of([row_of([1] * 10, [(0, 8)])])
-    mentions = Pick("mentions", Budget(1.0), kind="entity")
-    others = Pick("tokens", Budget(0.5, counts="tokens", total=True))
-    kinds, builder = masked_by([mentions, others], examples)
-
-    assert (kinds[0].count(2), kinds[0].count(1), builder.unspent.tolist()) == (8, 0, [0])
-
-
 @pytest.mark.parametrize(
     "pick",
     [

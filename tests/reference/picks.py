@@ -23,6 +23,7 @@ BUDGET = {
     "max_masked": None,
     "overrun": "skip",
     "gate": 1.0,
+    "total": False,
 }
 ELIGIBLE = {"where": "any", "unknown": False, "longest": None}
 
@@ -81,6 +82,8 @@ def pick(
         return 0
 
     left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
+    if budget["total"]:
+        left = max(left - sum(masked > 0 for masked in kinds), 0)
     if order == "with_replacement":
         for k in range(left if pool else 0):
             for t in units[pool[rng.below(sample, k, len(pool))]]:
@@ -91,8 +94,9 @@ def pick(
     for k in range(len(queue)):
         if left <= 0:
             break
-        j = k + rng.below(sample, k, len(queue) - k)
-        queue[k], queue[j] = queue[j], queue[k]
+        if order == "uniform":
+            j = k + rng.below(sample, k, len(queue) - k)
+            queue[k], queue[j] = queue[j], queue[k]
 
         taken = units[queue[k]]
         cost = 1 if budget["counts"] == "units" else len(taken)

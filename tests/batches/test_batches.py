@@ -96,24 +96,14 @@ def test_batches__equal_their_twin(
 
 
 @pytest.mark.parametrize("options", ORDERS)
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_batches__mask_a_row_the_same_in_any_batch(
-    folders: dict[str, Path], train: Split, options: dict[str, Any], batch_size: int
+    folders: dict[str, Path], train: Split, options: dict[str, Any]
 ) -> None:
     expected = masks_of(Batches(train, JOINT, batch_size=len(train), shuffle=False, seed=1))
 
     for name in folders:
         split = load(folders[name])["train"]
-        assert masks_of(Batches(split, JOINT, batch_size=batch_size, seed=1, **options)) == expected
-
-
-@pytest.mark.parametrize("options", ORDERS)
-def test_batches__have_each_row_once(
-    train: Split, rows: list[dict[str, Any]], options: dict[str, Any]
-) -> None:
-    keys = keys_of(Batches(train, JOINT, batch_size=2, **options))
-
-    assert sorted(keys) == sorted(row["key"] for row in rows)
+        assert masks_of(Batches(split, JOINT, batch_size=3, seed=1, **options)) == expected
 
 
 def test_batches__differ_between_epochs_and_seeds(train: Split) -> None:
@@ -207,34 +197,22 @@ def test_batches__of_no_rows_are_none(tmp_path: Path) -> None:
         assert (len(batches), list(batches), list(batches)) == (0, [], [])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "batch_size: expected an integer of at least 1, got 0"),
-        ({"batch_size": "32"}, "batch_size: expected an integer of at least 1, got '32'"),
-        ({"multiple_of": 0}, "multiple_of: expected an integer of at least 1, got 0"),
-        ({"shuffle": 1}, "shuffle: expected True, False or 'shards', got 1"),
-        ({"open_shards": 0}, "open_shards: expected an integer of at least 1, got 0"),
-        ({"seed": -1}, r"seed: expected an integer in \[0, 2\*\*63\), got -1"),
-        ({"epoch": 2**63}, r"epoch: expected an integer in \[0, 2\*\*63\)"),
-    ],
-)
-def test_batches__refuse_wrong_options(train: Split, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Batches(train, JOINT, **options)
+def test_batches__refuse_an_epoch_that_names_no_stream(train: Split) -> None:
+    with pytest.raises(ValueError, match=r"epoch: expected an integer in \[0, 2\*\*63\)"):
+        Batches(train, JOINT, epoch=2**63)
 
 
 # Resuming ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", ORDERS)
-@pytest.mark.parametrize("after", [0, 1, 30, WINDOW, WINDOW + 1])
 def test_state_dict__goes_on_with_exactly_the_rest(
-    folders: dict[str, Path], train: Split, options: dict[str, Any], after: int
+    folders: dict[str, Path], train: Split, options: dict[str, Any]
 ) -> None:
+    """Through JSON, and with the same rows in other shards, unless their order depends on these."""
     options = options | {"batch_size": 2, "seed": 3}
     batches = Batches(train, JOINT, epoch=4, **options)
-    before = [lists(batch) for batch in itertools.islice(batches, after)]
+    before = [lists(batch) for batch in itertools.islice(batches, WINDOW + 1)]
 
     state = json.loads(json.dumps(batches.state_dict()))
     other = "many" if options["shuffle"] == "shards" else "one"
@@ -246,15 +224,11 @@ def test_state_dict__goes_on_with_exactly_the_rest(
     assert again.epoch == 4
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"batch_size": 3}, {"batch_size": 3, "bucketed": True}, {"row_tokens": 60, "batch_size": 2}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [*ORDERS, {"row_tokens": 60}], ids=str)
 def test_state_dict__resumes_at_every_batch(train: Split, options: dict[str, Any]) -> None:
     few = train.subset(documents=8, seed=0)
 
-    assert_resumes(lambda: Batches(few, JOINT, seed=1, **options))
+    assert_resumes(lambda: Batches(few, JOINT, batch_size=3, seed=1, **options))
 
 
 def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(train: Split) -> None:
@@ -276,22 +250,6 @@ def test_state_dict__does_not_change_what_comes(train: Split) -> None:
         seen.append(lists(batch))
 
     assert seen == all_lists(Batches(train, JOINT, batch_size=2))
-
-
-@pytest.mark.parametrize(
-    "other", [{"seed": 9}, {"shuffle": False}, {"bucketed": False}, {"batch_size": 3}]
-)
-def test_load_state_dict__refuses_a_state_of_other_options(
-    train: Split, other: dict[str, Any]
-) -> None:
-    state = Batches(train, JOINT, batch_size=2, bucketed=True).state_dict()
-    ((name, value),) = other.items()
-    batches = Batches(train, JOINT, **({"batch_size": 2, "bucketed": True} | other))
-
-    with pytest.raises(
-        ValueError, match=rf"state: expected {name} = {value}, got .*; load the same"
-    ):
-        batches.load_state_dict(state)
 
 
 def test_load_state_dict__without_buckets_takes_another_batch_size(train: Split) -> None:
@@ -330,20 +288,6 @@ def test_load_state_dict__refuses_a_state_of_other_inputs_of_the_same_size(
         Batches(other, JOINT).load_state_dict(state)
 
 
-def test_load_state_dict__takes_a_state_of_the_same_rows_in_other_shards(
-    folders: dict[str, Path], train: Split
-) -> None:
-    before = Batches(load(folders["one"])["train"], JOINT, batch_size=4)
-    seen = list(itertools.islice(before, 3))
-
-    again = Batches(train, JOINT, batch_size=4)
-    again.load_state_dict(before.state_dict())
-
-    assert [lists(batch) for batch in seen] + all_lists(again) == all_lists(
-        Batches(train, JOINT, batch_size=4)
-    )
-
-
 def test_load_state_dict__refuses_a_state_of_other_shards(
     folders: dict[str, Path], train: Split
 ) -> None:
@@ -376,15 +320,6 @@ def test_batches__travel_to_another_process(train: Split) -> None:
     again = pickle.loads(pickle.dumps(batches))  # noqa: S301 - our own
 
     assert all_lists(again) == all_lists(batches)
-
-
-def test_batches__mask_what_the_plan_of_the_whole_split_masks(train: Split) -> None:
-    plan = JOINT.plan(train.examples(), seed=8, epoch=1)
-
-    kinds = [batch["mask_kinds"] for batch in Batches(train, JOINT, seed=8, epoch=1, bucketed=True)]
-
-    counted = sum(np.bincount(of.ravel(), minlength=3) for of in kinds)
-    assert (int(counted[2]), int(counted[1])) == plan.counts()
 
 
 def test_batches__tell_a_rate_the_step(train: Split) -> None:

@@ -165,13 +165,12 @@ def test_batches__of_rows_alone_have_no_columns_of_packed_ones(train: Split) -> 
 
 
 @pytest.mark.parametrize("options", BY_TOKENS)
-@pytest.mark.parametrize("after", [0, 1, 7, 20])
 def test_state_dict__goes_on_with_exactly_the_rest(
-    folders: dict[str, Path], train: Split, options: dict[str, Any], after: int
+    folders: dict[str, Path], train: Split, options: dict[str, Any]
 ) -> None:
     options = options | {"seed": 3}
     batches = Batches(train, JOINT, epoch=4, **options)
-    before = [lists(batch) for batch in itertools.islice(batches, after)]
+    before = [lists(batch) for batch in itertools.islice(batches, 7)]
 
     state = json.loads(json.dumps(batches.state_dict()))
     again = Batches(load(folders["one"])["train"], JOINT, **options)
@@ -182,20 +181,6 @@ def test_state_dict__goes_on_with_exactly_the_rest(
     assert before + rest == all_lists(whole)
     assert len(whole) == len(before) + len(rest)
     assert again.epoch == 4
-
-
-@pytest.mark.parametrize("options", BY_TOKENS)
-def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(
-    train: Split, options: dict[str, Any]
-) -> None:
-    batches = Batches(train, JOINT, **options)
-    every = all_lists(batches)
-
-    again = Batches(train, JOINT, **options)
-    again.load_state_dict(batches.state_dict())
-
-    assert all_lists(again) == []
-    assert all_lists(again) == all_lists(Batches(train, JOINT, epoch=1, **options)) != every
 
 
 @pytest.mark.parametrize(

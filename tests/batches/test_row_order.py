@@ -123,18 +123,6 @@ def test_row_order__mixes_shards_of_what_has_some() -> None:
         row_order(range(10), BatchOptions(shuffle="shards"))
 
 
-def test_stored__gives_places_as_rows() -> None:
-    assert Stored(9).rows(2, 5, seed=7, epoch=3).tolist() == [2, 3, 4]
-
-
-def test_shuffled__is_the_order_of_the_seed_and_the_epoch() -> None:
-    assert Shuffled(50).rows(0, 50, seed=7, epoch=3).tolist() == whole(50, seed=7, epoch=3)
-
-
-def test_describe__tells_orders_apart() -> None:
-    assert Stored(9).describe() != Shuffled(9).describe() != Shuffled(8).describe()
-
-
 # Shards --------------------------------------------------------------------------------------------------------------
 
 shard_rows = st.lists(st.integers(0, 12), max_size=9).map(tuple)

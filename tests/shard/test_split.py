@@ -113,10 +113,6 @@ def test_getitem__rejects_non_integers(train: Split, wrong: Any) -> None:
         train[wrong]
 
 
-def test_getitem__accepts_numpy_integers(train: Split) -> None:
-    assert train[np.int64(3)] == train[3]
-
-
 def test_repr__shows_counts(train: Split) -> None:
     record = train.record
 

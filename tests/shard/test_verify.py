@@ -50,12 +50,10 @@ def test_verify__accepts_a_new_build(tmp_path: Path, encode: dict[str, object]) 
     assert list(manifest.splits) == ["train", "validation", "test"]
 
 
-@pytest.mark.parametrize("part", range(24))
-@pytest.mark.parametrize("bit", [0, 7])
-def test_verify__detects_any_flipped_bit(folder: Path, part: int, bit: int) -> None:
+@pytest.mark.parametrize(("part", "bit"), [(0.0, 0), (0.5, 3), (1.0, 7)])
+def test_verify__detects_any_flipped_bit(folder: Path, part: float, bit: int) -> None:
     path = first_shard(folder)
-    size = path.stat().st_size
-    flip(path, (size - 1) * part // 23, bit)
+    flip(path, int((path.stat().st_size - 1) * part), bit)
 
     assert problems(folder) == [
         Problem(f"train/{path.name}", "expected the manifest's checksum: bytes have changed")
@@ -274,14 +272,6 @@ def test_verify__accepts_any_tokenizer(tmp_path: Path, name: str) -> None:
     build(pipeline, [made.SAMPLE / "bc2gm"], made.TOKENIZERS[name](), tmp_path / "out", workers=1)
 
     assert problems(tmp_path / "out") == []
-
-
-@pytest.mark.parametrize("version", [-1, 0, 1, 3])
-def test_verify__rejects_another_format_version(folder: Path, version: int) -> None:
-    edit_manifest(folder, lambda manifest: manifest.update(format=version))
-
-    with pytest.raises(ShardError, match=f"expected format 2, got {version}"):
-        verify(folder)
 
 
 @pytest.mark.parametrize(
@@ -636,15 +626,6 @@ def test_verify__detects_counts_that_differ_from_the_rows(folder: Path, what: st
     (problem,) = problems(folder)
 
     assert f"{what}, got " in problem.what
-
-
-def test_verify__rejects_a_contradictory_manifest(folder: Path) -> None:
-    edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(sequences=1))
-
-    with pytest.raises(
-        ShardError, match="the counts of the shards do not add up to those of the split"
-    ):
-        verify(folder)
 
 
 def test_verify__never_shows_text(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -332,20 +331,6 @@ def test_package__imports_neither_transformers_nor_datasets_for_the_dataset(
     assert fresh["heavy"] == []
 
 
-def test_load__copies_shards_from_a_url(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path))
-    remote = fsspec.filesystem("memory")
-    remote.put(str(folder), "/shards/ncbi", recursive=True)
-
-    split = md.load("memory://shards/ncbi")["train"]
-
-    assert all_lists(MaskedDataset(split, JOINT).loader(64)) == all_lists(
-        MaskedDataset(md.load(folder)["train"], JOINT).loader(64)
-    )
-
-
 # Epochs --------------------------------------------------------------------------------------------------------------
 
 
@@ -526,11 +511,6 @@ def test_loader__refuses_unordered_batches(train: Any) -> None:
 
     with pytest.raises(ValueError, match="in_order: expected True, got False"):
         dataset.loader(workers=2, in_order=False)
-
-
-def test_loader__refuses_a_rank_without_a_world_size(train: Any) -> None:
-    with pytest.raises(ValueError, match="rank, world: expected both or neither"):
-        MaskedDataset(train, JOINT).loader(rank=0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="pinned memory needs an accelerator")

@@ -26,6 +26,7 @@ from tests.generate import (
     take,
 )
 from tests.kernels.fairness import critical_value, is_fair
+from tests.mask import contract
 from tests.reference import joint as twins
 
 
@@ -156,6 +157,50 @@ def test_corruption__refuses(name):
 
     expected = "expected 'mask' or the percentages of [MASK], random and unchanged tokens, such as '80-10-10', got"
     assert str(error.value) == f"corruption: {expected} '{name}'"
+
+
+# Defaults of the strategies
+
+PAPERS = {
+    "bert.v1": ("80-10-10", "token", "vocabulary"),
+    "token.v1": ("80-10-10", "token", "vocabulary"),
+    "dga.v1": ("80-10-10", "token", "vocabulary"),
+    "roberta.v1": ("80-10-10", "token", "ordinary"),
+    "modernbert.v1": ("80-10-10", "token", "vocabulary"),
+    "electra.v1": ("85-0-15", "token", "ordinary"),
+    "whole-word.v1": ("80-10-10", "token", "vocabulary"),
+    "whole-word-roberta.v1": ("80-10-10", "word", "ordinary"),
+    "random-word.v1": ("80-10-10", "token", "ordinary"),
+    "pmi-levine.v1": ("80-10-10", "unit", "ordinary"),
+    "ernie.v1": ("80-10-10", "token", "vocabulary"),
+    "entitybert.v1": ("80-10-10", "token", "ordinary"),
+    "entitybert-difference.v1": ("80-10-10", "token", "vocabulary"),
+    "lim.v1": ("80-10-10", "token", "vocabulary"),
+    "difference.v1": ("80-10-10", "token", "ordinary"),
+    "difference-released.v1": ("80-10-10", "token", "vocabulary"),
+    "selective.v1": ("80-10-10", "token", "vocabulary"),
+    "selective-task.v1": ("80-10-10", "token", "vocabulary"),
+    "spanbert.v1": ("80-10-10", "run", "ordinary"),
+    "spanbert-ner.v1": ("80-10-10", "run", "ordinary"),
+    "ccm.v1": ("mask", "unit", "ordinary"),
+}
+"""Shares, tokens with the same action, and random ids of a paper or its code; others have `[MASK]`."""
+
+
+@pytest.mark.parametrize("name", sorted(contract.OPTIONS.keys() - {*contract.WITHOUT_CORRUPTION}))
+def test_corruption__is_that_of_the_paper_or_its_code(name):
+    examples = fixed_examples()
+    corruption = contract.made((name, {}), examples).corruption
+    chosen = contract.made((name, {}), examples, corruption="30-50-20").corruption
+
+    assert corruption == Corruption(*PAPERS.get(name, ("mask",)))
+    assert chosen == replace(corruption, shares="30-50-20")
+
+
+def test_whole_word_roberta__chunks_have_one_action_each():
+    strategy = md.strategy("whole-word-roberta", unit="chunks")
+
+    assert strategy.corruption == Corruption("80-10-10", by="unit")
 
 
 # Tokens with the same action

@@ -169,18 +169,3 @@ def test_lim__number_of_tokens(options, count, unspent):
 
     assert (kinds.astype(bool).sum(axis=1) == count).all()
     assert (left == unspent).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "mask", "ids"),
-    [
-        ("entitybert", 0.8, "ordinary"),
-        ("entitybert-difference", 0.8, "vocabulary"),
-        ("salient", 1, "ordinary"),
-        ("lim", 0.8, "vocabulary"),
-    ],
-)
-def test_corruption__as_the_paper_or_the_code_says(name, mask, ids):
-    corruption = md.strategy(name).corruption
-
-    assert (corruption.mask, corruption.by, corruption.random_ids) == (mask, "token", ids)

@@ -225,38 +225,6 @@ def test_spanbert__inclusion_is_that_of_a_plain_simulation():
     assert (abs(found - expected) < 4.5 * np.sqrt(2 * expected * (1 - expected) / rows)).all()
 
 
-def runs_of(kinds):
-    """Return the runs of masked tokens as half-open ranges."""
-    runs = []
-    for t, kind in enumerate(kinds):
-        if kind and runs and runs[-1][1] == t:
-            runs[-1] = (runs[-1][0], t + 1)
-        elif kind:
-            runs.append((t, t + 1))
-    return runs
-
-
-def test_spanbert__a_run_shares_one_action():
-    examples = rows_like([1, 2, 1, 3] * 6, 1500)
-    made = md.strategy("spanbert", rate=0.3)
-    plan = made.plan(examples)
-    ids, kinds = made.corrupt(examples, plan), plan.kinds
-
-    actions = []
-    for row, masked in zip(ids.tolist(), kinds.tolist(), strict=True):
-        for start, stop in runs_of(masked):
-            tokens = row[start:stop]
-            action = "mask" if IDS.mask in tokens else "keep" if set(tokens) == {10} else "random"
-            assert action != "mask" or set(tokens) == {IDS.mask}
-            actions.append(
-                action if stop - start > 2 else None
-            )  # a random id may be the one that stood there
-    counts = Counter(action for action in actions if action)
-    for action, share in (("mask", 0.8), ("random", 0.1), ("keep", 0.1)):
-        total = counts.total()
-        assert abs(counts[action] - share * total) < 4 * sqrt(total * share * (1 - share))
-
-
 def test_spanbert__random_ids_are_as_frequent_as_in_the_corpus(tmp_path):
     path = tmp_path / "unigrams.arrow"
     zeros = Ragged.from_rows([[0], [0]], np.int32)

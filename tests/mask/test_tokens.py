@@ -195,43 +195,6 @@ def test_token__unk_where_the_caller_does_not_mark_it():
     ).counts() == (0, 1)
 
 
-# What stands in their place
-
-
-@pytest.mark.parametrize(
-    ("name", "ids"),
-    [("bert", range(40)), ("token", range(40)), ("modernbert", range(40)), ("electra", range(5, 40)),
-     ("roberta", range(5, 40)), ("wettig", range(5, 40))],
-)  # fmt: skip
-def test_random_ids__from_the_whole_vocabulary_or_without_specials(name, ids):
-    made = md.strategy(name, corruption="0-100-0", rate=1.0)
-    examples = rows_like([1] * 10, 600)
-    plan = made.plan(examples)
-    out = made.corrupt(examples, plan).values[plan.kinds.values > 0]
-
-    assert is_fair(out.tolist(), ids)
-
-
-@pytest.mark.parametrize(
-    ("name", "shares"),
-    [("bert", (0.8, 0.1)), ("token", (0.8, 0.1)), ("modernbert", (0.8, 0.1)), ("roberta", (0.8, 0.1)),
-     ("wettig", (1.0, 0.0)), ("electra", (0.85, 0.0))],
-)  # fmt: skip
-def test_corruption__shares_of_the_papers(name, shares):
-    made = md.strategy(name)
-    examples = rows_like([1] * 30, 1500)
-    plan = made.plan(examples)
-    out = made.corrupt(examples, plan).values[plan.kinds.values > 0]
-
-    drawn = (
-        35 if name in ("roberta", "electra") else 40
-    )  # a random id is [MASK] or what was there now and then
-    masked, kept = ((out == IDS.mask).sum(), (out == 10).sum())
-    chance = shares[1] * (drawn == 40) / drawn
-    assert is_near(masked, len(out), shares[0] + chance)
-    assert is_near(kept, len(out), 1 - sum(shares) + shares[1] / drawn)
-
-
 # Against Hugging Face's own collator
 
 

@@ -136,61 +136,6 @@ def test_unk__words_that_hold_one(name, options, masked):
     assert (plan.counts()[1] > 0) == masked
 
 
-# What stands in their place
-
-
-@pytest.mark.parametrize(("name", "options", "actions"), [
-    ("whole-word", {"max_masked": 0}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
-    ("whole-word-hf", {"corruption": "50-0-50"}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
-    ("random-word", {}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
-    ("whole-word-roberta", {}, {(0, 0), (1, 1)}),
-    ("whole-word-roberta", {"unit": "chunks"}, {(0, 0), (1, 1)}),
-])  # fmt: skip
-def test_corruption__action_of_two_tokens_of_a_word(name, options, actions):
-    """Each token has its own action; in fairseq, each word."""
-    made_ = md.strategy(name, **{"rate": 1.0, "corruption": "50-0-50", **options})
-    examples = rows_like([2], 2000)
-    out = made_.corrupt(examples, made_.plan(examples)).values.reshape(2000, 4)[:, 1:3]
-
-    assert is_fair(map(tuple, (out == IDS.mask).astype(int).tolist()), actions)
-
-
-def test_whole_word_roberta__random_ids_of_each_token_its_own():
-    strategy = md.strategy("whole-word-roberta", rate=1.0, corruption="0-100-0")
-    examples = rows_like([2], 30_000)
-    out = strategy.corrupt(examples, strategy.plan(examples)).values.reshape(-1, 4)[:, 1:3]
-
-    assert is_fair(map(tuple, out.tolist()), [(a, b) for a in range(5, 40) for b in range(5, 40)])
-
-
-@pytest.mark.parametrize(
-    ("name", "ids"), [("whole-word", range(40)), ("random-word", range(5, 40))]
-)
-def test_random_ids__from_the_whole_vocabulary_or_without_specials(name, ids):
-    strategy = md.strategy(name, rate=1.0, corruption="0-100-0")
-    examples = rows_like([2] * 5, 600)
-    plan = strategy.plan(examples)
-
-    assert is_fair(strategy.corrupt(examples, plan).values[plan.kinds.values > 0].tolist(), ids)
-
-
-@pytest.mark.parametrize(("name", "shares"), [("whole-word", (0.8, 0.1)), ("whole-word-hf", (1, 0)),
-                                              ("random-word", (0.8, 0.1))])  # fmt: skip
-def test_corruption__shares_of_the_papers(name, shares):
-    strategy = md.strategy(name)
-    examples = rows_like([1] * 30, 1500)
-    plan = strategy.plan(examples)
-    out = strategy.corrupt(examples, plan).values[plan.kinds.values > 0]
-
-    by_chance = shares[1] / 40 if name == "whole-word" else 0  # a random id that is [MASK]
-    assert is_near((out == IDS.mask).sum(), len(out), shares[0] + by_chance)
-    assert is_near(
-        (out == 10).sum(),
-        len(out),
-        1 - sum(shares) + shares[1] / (40 if name == "whole-word" else 35),
-    )
-
-
 # Stretches between white space
 
 TEXT = "The results, of p53-binding (in vitro) show 5.3% tumours."

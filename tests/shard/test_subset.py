@@ -173,6 +173,16 @@ def test_subset__rejects_an_invalid_number_of_documents(
         train.subset(documents=wrong)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "got"), [({}, "none"), ({"documents": 2, "shots": 1}, "documents and shots")]
+)
+def test_subset__rejects_other_than_one_size(
+    train: md.Split, sizes: dict[str, int], got: str
+) -> None:
+    with pytest.raises(TypeError, match=f"expected one of documents, share and shots, got {got}$"):
+        train.subset(**sizes)
+
+
 def test_subset__rejects_an_invalid_seed(train: md.Split) -> None:
     with pytest.raises(ValueError, match="seed: expected an integer in"):
         train.subset(documents=1, seed=-1)

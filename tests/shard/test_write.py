@@ -17,8 +17,9 @@ from mslm_data.api.loading import load
 from mslm_data.data import columns
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
+from mslm_data.errors import ShardError
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import ShardRecord, record_batch, write_shard
+from mslm_data.shard.write import ShardRecord, check_token_count, record_batch, write_shard
 from tests import made
 from tests.generate import IDS, fixed_examples, random_examples, rows_of
 from tests.io.test_files import no_umask  # noqa: F401 - a fixture
@@ -223,3 +224,10 @@ def test_write_shard__returns_the_record_of_the_shard(tmp_path: Path) -> None:
         len(examples.input_ids.values),
     )
     assert record.mentions == len(examples.span_starts.values) > 0
+
+
+def test_check_token_count__is_the_limit_of_32_bit_offsets() -> None:
+    check_token_count(2**31 - 1)
+
+    with pytest.raises(ShardError, match="expected fewer than"):
+        check_token_count(2**31)

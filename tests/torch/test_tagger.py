@@ -219,11 +219,14 @@ def test_annotate__restores_training_mode() -> None:
 def test_annotate__names_missing_parts_of_the_model() -> None:
     bare = MslmModel.wrap(masked_lm(), labels=["Drug"])
     without = MslmModel.wrap(masked_lm("bert", vocab_size=1200), tokenizer=VOCAB)
+    short = masked_lm("bert", vocab_size=1200, max_position_embeddings=5)
 
     with pytest.raises(TokenizerError, match="the model has no tokenizer"):
         bare.annotate(["a"])
     with pytest.raises(AnnotateError, match="it has no labels"):
         without.annotate(["a"])
+    with pytest.raises(AnnotateError, match="row length of at least 6 tokens, got 5"):
+        MslmModel.wrap(short, tokenizer=VOCAB, labels=["Drug"]).annotate(["a"])
     with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
         random_model().annotate(["a"], batch_size=0)
 

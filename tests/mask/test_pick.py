@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import Bernoulli, Hints, OneOf, WithoutMentions
+from mslm_data.mask.combined_picks import Bernoulli, ByEpoch, Hints, OneOf, WithoutMentions
 from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick, run
@@ -255,6 +255,18 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
         (
             lambda: Hints(pick=Pick("tokens", Budget(0.5)), show=0.5),
             "^pick: expected order 'highest', 'lowest' or 'first', got 'uniform'",
+        ),
+        (
+            lambda: OneOf(chances=(0.5,), ways=((), ())),
+            "^chances: expected one for each of 2 ways, got 1",
+        ),
+        (
+            lambda: ByEpoch(epochs=(1, 1), ways=((), ())),
+            "^epochs: expected one number for each of 2 ways but the last, got 2",
+        ),
+        (
+            lambda: ByEpoch(epochs=(-1,), ways=((), ())),
+            "^epochs: expected 0 or more, got -1",
         ),
     ],
 )

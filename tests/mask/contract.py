@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
+from mslm_data.mask import STRATEGIES
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.strategy import Recipe, Strategy
 from mslm_data.mask.table import strategy
+from mslm_data.registry import Option, declared_options
 from tests.mask.artifacts import (
     column_for,
     concepts_lexicon,
@@ -131,9 +134,45 @@ def corrupting(other: Strategy, corruption: Corruption) -> Strategy:
     return other
 
 
-# Recipes at random ------------------------------------------------------------------------------
+# Options at random ------------------------------------------------------------------------------
 
 RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
+TWINS_LACK = {
+    *("spanbert.v1.chance", "spanbert-ner.v1.chance"),
+    "whole-word-roberta.v1.unit",  # needs characters
+    *("diffusion.v1.low", "diffusion.v1.high"),  # one must be lower; see `test_diffusion.py`
+}
+
+
+def types_of(option: Option) -> set[object]:
+    """Return the members of an option's type, without its annotations."""
+    plain = getattr(option.type, "__origin__", option.type)
+    is_union = get_origin(plain) in (Union, UnionType)
+    return set(get_args(plain)) if is_union else {plain}
+
+
+def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Return options for `made` in place of those in `OPTIONS`: any rates, limits, flags and choices."""
+    values = {}
+    for option in declared_options(STRATEGIES.load(name)):
+        types = types_of(option)
+        (first, *_) = types
+        if f"{name}.{option.name}" in TWINS_LACK:
+            continue
+        if float in types:
+            values[option.name] = RATES
+        elif types == {bool}:
+            values[option.name] = st.booleans()
+        elif types == {int, NoneType}:
+            values[option.name] = st.sampled_from([None, 0, 1, 2, 20])
+        elif get_origin(first) is Literal:
+            values[option.name] = st.sampled_from(get_args(first))
+        elif option.name in OPTIONS[name] and option.default == "":
+            values[option.name] = st.sampled_from(["", OPTIONS[name][option.name]])
+    return st.fixed_dictionaries({}, optional=values)
+
+
+# Recipes at random ------------------------------------------------------------------------------
 
 
 def possible(table):

@@ -20,7 +20,7 @@ from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.plan import MaskKind
 from mslm_data.testing import check_strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of, take
-from tests.mask.contract import DRAWN, OPTIONS, SAME_FOR_ALL_SEEDS, corrupting, made
+from tests.mask.contract import DRAWN, OPTIONS, SAME_FOR_ALL_SEEDS, corrupting, made, options_of
 from tests.reference.twins import TWINS
 from tests.support.properties import fewer
 
@@ -32,7 +32,6 @@ CORRUPTIONS = st.builds(
 named = pytest.mark.parametrize("name", OPTIONS)
 COUNTS = st.integers(0, 2**63 - 1)
 of_all = fewer(5)  # more examples than there are strategies
-few = fewer(0.4)  # times each strategy
 ARTEFACTS = {"lexicon", "lexicons", "scores"}
 """Options that name a lexicon or a score column."""
 READERS = [name for name, options in OPTIONS.items() if ARTEFACTS & options.keys()]
@@ -67,14 +66,16 @@ def test_plan__counts_what_it_masks_and_owes(drawn, examples, seed):
 
 
 @named
-@few
-@given(random_examples(), COUNTS, COUNTS)
-def test_plan__equals_twin(name, examples, seed, epoch):
-    strategy = made((name, {}), examples)
+@fewer(2)
+@given(data=st.data(), examples=random_examples(), seed=COUNTS, epoch=COUNTS)
+def test_plan__equals_twin_with_any_options(name, data, examples, seed, epoch):
+    options = data.draw(options_of(name))
+    strategy = made((name, options), examples)
     kinds = strategy.plan(examples, seed=seed, epoch=epoch).kinds.tolist()
 
+    options = OPTIONS[name] | options
     assert kinds == [
-        TWINS[name](row, seed=seed, epoch=epoch, **OPTIONS[name]) for row in rows_of(examples)
+        TWINS[name](row, seed=seed, epoch=epoch, **options) for row in rows_of(examples)
     ]
 
 

@@ -6,24 +6,16 @@ A new option with a number needs no test of its range, and a new rate none of it
 from __future__ import annotations
 
 import math
-import typing
-from types import NoneType, UnionType
+from types import NoneType
 
 import pytest
 
 import mslm_data as md
 from mslm_data.mask import STRATEGIES
 from mslm_data.mask.rate import Schedule
-from mslm_data.registry import Option, declared_options
+from mslm_data.registry import declared_options
 from tests.generate import fixed_examples
-from tests.mask.contract import made
-
-
-def types_of(option: Option) -> set[object]:
-    """Return the members of an option's type, without its annotations."""
-    plain = getattr(option.type, "__origin__", option.type)
-    is_union = typing.get_origin(plain) in (typing.Union, UnionType)
-    return set(typing.get_args(plain)) if is_union else {plain}
+from tests.mask.contract import made, types_of
 
 
 def options_with(*kinds: object) -> list[tuple[str, str]]:

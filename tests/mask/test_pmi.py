@@ -17,7 +17,7 @@ from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.io import resources
 from mslm_data.mask.pick import Listed
 from mslm_data.mask.rng import RowRng
-from tests.generate import IDS, Row, examples_of, random_examples, rows_of
+from tests.generate import IDS, Row, examples_of, rows_of
 from tests.kernels.fairness import is_fair
 from tests.mask import artifacts
 from tests.reference import grams as twins
@@ -41,15 +41,6 @@ def one_row(ids, word_ids=None, *, copies=1, mentions=()):
 def masked(name, examples, **options):
     """Return the mask of the first row as a string of 0 and 1."""
     return "".join(str(kind) for kind in md.strategy(name, **options).plan(examples).kinds[0])
-
-
-@given(random_examples(), RATES)
-def test_pmi__equals_twin(examples, rate):
-    made = md.strategy("pmi", lexicon=str(artifacts.grams_lexicon()), rate=rate)
-
-    assert made.plan(examples).kinds.tolist() == [
-        twins.pmi(row, rate=rate) for row in rows_of(examples)
-    ]
 
 
 @given(st.lists(st.integers(5, 7), max_size=60), RATES)

@@ -40,15 +40,6 @@ def subsets(kinds):
     return [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
 
-@pytest.mark.parametrize("name", ["span", "span-released", "spanbert", "spanbert-ner"])
-@given(examples=random_examples(), rate=RATES, seed=SEEDS)
-def test_spans__equal_their_twins_at_any_rate(name, examples, rate, seed):
-    kinds = md.strategy(name, rate=rate).plan(examples, seed=seed).kinds.tolist()
-
-    twin = twins.TWINS[f"{name}.v1"]
-    assert kinds == [twin(row, seed=seed, epoch=0, rate=rate) for row in rows_of(examples)]
-
-
 # SPAN ----------------------------------------------------------------------------------------------------------------
 
 

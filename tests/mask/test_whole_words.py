@@ -14,10 +14,9 @@ from mslm_data.data.examples import Examples
 from mslm_data.mask.units import chunks
 from mslm_data.segment.given import Whole
 from tests import made
-from tests.generate import IDS, examples_of, row_of, rows_of
-from tests.kernels.fairness import critical_value, is_fair, is_near
+from tests.generate import examples_of, row_of
+from tests.kernels.fairness import critical_value, is_fair
 from tests.mask.collator import collator_of, compared, features, same_shares, sentences
-from tests.reference import whole_words as twins
 
 WORDS = [1, 2, 3, 1, 2]
 """Tokens of each word; with the two special ones, 11 tokens in a row."""
@@ -71,23 +70,6 @@ def test_whole_word__falls_short_where_nothing_fits():
     assert plan.unspent.tolist() == [2] * 10  # round(0.15 * 14)
 
 
-@pytest.mark.parametrize(("max_masked", "tokens"), [(20, 20), (None, 30), (0, 30), (7, 7)])
-def test_whole_word__no_more_tokens_than_the_limit(max_masked, tokens):
-    plan = md.strategy("whole-word", max_masked=max_masked).plan(rows_like([1] * 198, 4))
-
-    assert plan.counts() == (0, 4 * tokens)
-
-
-@pytest.mark.parametrize("n", [1, 6, 12])
-def test_whole_word_hf__one_coin_a_word(n):
-    chosen = list(
-        words_masked(md.strategy("whole-word-hf").plan(rows_like([2] * n, 4000)).kinds, [2] * n)
-    )
-
-    assert is_near(sum(not words for words in chosen), 4000, 0.85**n)
-    assert is_near(sum(map(len, chosen)), 4000 * n, 0.15)
-
-
 def test_whole_word_hf__every_set_of_words_is_as_likely():
     chosen = words_masked(
         md.strategy("whole-word-hf", rate=0.5).plan(rows_like([2, 1, 3], 2000)).kinds, [2, 1, 3]
@@ -96,44 +78,11 @@ def test_whole_word_hf__every_set_of_words_is_as_likely():
     assert is_fair(chosen, [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 
 
-@pytest.mark.parametrize("n", [3, 7, 10])
-def test_whole_word_roberta__mean_number_of_words_is_the_rate_exactly(n):
-    chosen = [
-        len(words)
-        for words in words_masked(
-            md.strategy("whole-word-roberta").plan(rows_like([2] * n, 4000)).kinds, [2] * n
-        )
-    ]
-
-    assert set(chosen) <= {int(0.15 * n), int(0.15 * n) + 1}
-    assert is_near(sum(count > int(0.15 * n) for count in chosen), 4000, 0.15 * n - int(0.15 * n))
-
-
-@pytest.mark.parametrize(
-    ("words", "rate", "count"), [(10, 0.15, 2), (7, 0.15, 2), (20, 0.15, 3), (3, 1.0, 3), (5, 0, 0)]
-)
-def test_random_word__rounds_up(words, rate, count):
-    plan = md.strategy("random-word", rate=rate).plan(rows_like([1] * words, 3))
-
-    assert plan.counts() == (0, 3 * count)
-
-
 @pytest.mark.parametrize("name", ["whole-word-roberta", "random-word"])
 def test_number_of_words__every_pair_is_as_likely_whatever_its_length(name):
     chosen = words_masked(md.strategy(name, rate=0.4).plan(rows_like(WORDS, 3000)).kinds, WORDS)
 
     assert is_fair(chosen, [(a, b) for b in range(5) for a in range(b)])
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "masked"),
-    [("whole-word", {}, True), ("whole-word-hf", {}, False), ("whole-word-hf", {"unknown": True}, True),
-     ("whole-word-roberta", {}, True), ("random-word", {}, False)],
-)  # fmt: skip
-def test_unk__words_that_hold_one(name, options, masked):
-    plan = md.strategy(name, rate=1.0, **options).plan(rows_like([2, 1], 5, fill=IDS.unk))
-
-    assert (plan.counts()[1] > 0) == masked
 
 
 # Stretches between white space
@@ -171,14 +120,6 @@ def test_whole_word_hf__running_text_with_its_characters(tmp_path, part):
 
     assert together(examples, part)
     assert not together(examples, "results, of")
-
-
-def test_whole_word_hf__without_characters_it_is_words(tmp_path):
-    examples = built_of(tmp_path)
-
-    assert examples.token_starts is None
-    kinds = md.strategy("whole-word-hf", rate=0.5).plan(examples).kinds.tolist()
-    assert kinds == [twins.whole_word_hf(row, rate=0.5) for row in rows_of(examples)]
 
 
 @pytest.mark.parametrize("name", sorted(made.TOKENIZERS))

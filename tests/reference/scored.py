@@ -6,6 +6,7 @@ One row at a time; the numbers are those of `tests/mask/artifacts.py`, whatever 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -106,6 +107,7 @@ def attention_high(
     seed: int = 0,
     epoch: int = 0,
     scores: str = "",
+    rate: float | None = None,
     gate: float = 0.5,
     highest: bool = True,
 ) -> list[int]:
@@ -113,17 +115,15 @@ def attention_high(
     known = [
         t for t in real if row.ids[t] != IDS.unk and (token_score(row.key, t) > 0 or not highest)
     ]
-    share = rate_of(row, seed, epoch)
+    share = rate_of(row, seed, epoch) if rate is None else rate
     runs = rng.uniform(rng.stream(row.key, seed, epoch, GATE), 0) < Fraction(gate)
     return masked(
         row, by_score(row, known, highest=highest)[: int(len(real) * share)] if runs else []
     )
 
 
-def attention_low(
-    row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "", gate: float = 0.5
-) -> list[int]:
-    return attention_high(row, seed=seed, epoch=epoch, scores=scores, gate=gate, highest=False)
+def attention_low(row: Row, **options: Any) -> list[int]:
+    return attention_high(row, **options, highest=False)
 
 
 def attention_hints(
@@ -132,14 +132,16 @@ def attention_hints(
     seed: int = 0,
     epoch: int = 0,
     scores: str = "",
+    rate: float | None = None,
     gate: float = 0.5,
     show: float = 0.1,
 ) -> list[int]:
-    kinds = attention_high(row, seed=seed, epoch=epoch, scores=scores, gate=gate)
+    kinds = attention_high(row, seed=seed, epoch=epoch, rate=rate, gate=gate)
     real = real_tokens(row)
     known = [t for t in real if row.ids[t] != IDS.unk and token_score(row.key, t) > 0]
     top = sorted(by_score(row, known, highest=True)[: int(len(real) * show)])
-    count = int((show * rate_of(row, seed, epoch)) * len(real))
+    share = rate_of(row, seed, epoch) if rate is None else rate
+    count = int((show * share) * len(real))
     for t in rng.choose(rng.stream(row.key, seed, epoch, 0), top, min(count, len(top))):
         kinds[t] = 0
     return kinds

@@ -122,17 +122,17 @@ def _own(name: str) -> Any:
     Only command-line options can name code. Files cannot, because they may come from others.
 
     Raises:
-        PipelineError: The module or name does not exist, or is not callable.
+        PipelineError: The module or name does not exist, cannot be imported, or is not callable.
     """
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
         made = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # the user's code may raise anything
         raise PipelineError(
             f"strategy '{name}': expected `module:name` of a function or class that can be "
             f"imported from here, got {type(error).__name__}: {error}"
-        ) from None
+        ) from error
     finally:
         sys.path.remove(os.getcwd())
     if not callable(made):

@@ -29,6 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the module of the documentation page."""
     code = re.findall(r"```python\n(# my_strategies.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (tmp_path / "my_strategies.py").write_text("\n".join(code), encoding="utf-8")
+    (tmp_path / "broken.py").write_text("def f(:\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(__import__("sys").modules, "my_strategies", raising=False)
     return tmp_path
@@ -68,6 +69,7 @@ def test_strategy__class_masks_one_mention_per_row(built: Path) -> None:
     [
         (["no_such_module:f"], "no_such_module"),
         (["my_strategies:no_such"], "no_such"),
+        (["broken:f"], r"got SyntaxError: .*broken\.py, line 1"),
         (["my_strategies:np"], "expected a function or class"),
         (["my_strategies:MaskKind"], "expected a strategy|missing|unknown"),
         (["my_strategies:LongestMention", "--set", "chanse=1"], "did you mean 'chance'"),

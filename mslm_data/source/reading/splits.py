@@ -88,6 +88,11 @@ class Candidate(NamedTuple):
     below: str
     folder: str = ""
 
+    @property
+    def root(self) -> str:
+        """Path of the input folder, with a slash at its end."""
+        return str(self.path).removesuffix(self.below)
+
 
 class Unread(NamedTuple):
     """An input file that is not read: its path below the input, and the reason."""
@@ -164,11 +169,12 @@ def sort_by_split(
     """
     candidates = [*find_candidates(inputs, suffixes, pattern)]
 
+    by_content = [*_find_by_content(inputs, suffixes, holds, disowns)] if holds else []
+
     # Patterns are the user's decision, so they are not questioned by content.
-    usual = candidates if splits else _without_strays(candidates, disowns)
+    usual = candidates if splits else _without_strays(candidates, by_content, disowns)
     sorted_out = assign(usual, splits=splits)
-    if holds is not None:
-        by_content = _find_by_content(inputs, suffixes, holds, disowns)
+    if by_content:
         sorted_out = _add_by_content(sorted_out, by_content, splits)
     if not sorted_out:
         # All files are in another format. Keep them, so that the reader explains what is wrong.
@@ -188,28 +194,31 @@ def sort_by_split(
 
 
 def _without_strays(
-    candidates: Iterable[Candidate], disowns: Callable[[Path], str]
+    candidates: Iterable[Candidate],
+    by_content: Iterable[Candidate],
+    disowns: Callable[[Path], str],
 ) -> list[Candidate]:
     """Remove files of another format, if files of this format remain.
 
-    A file whose name gives a split is only removed if that split has a file of this format.
+    A file whose name gives a split is only removed if that split has a file of this format. A file
+    whose split is that of the input folder is only removed if this folder has such a file.
     """
     every = [*candidates]
-    strays = {
-        candidate: _find_split(candidate, {})
-        for candidate in every
-        if candidate.folder and disowns(candidate.path)
-    }
-    splits = (
-        {_find_split(candidate, {}) for candidate in every if candidate not in strays}
-        if strays
-        else set()
-    )
-    return [
-        candidate
-        for candidate in every
-        if candidate not in strays or (strays[candidate] and strays[candidate] not in splits)
-    ]
+    strays = {candidate for candidate in every if candidate.folder and disowns(candidate.path)}
+    if not strays:
+        return every
+
+    ours = [candidate for candidate in every if candidate not in strays]
+    splits = {_nearest(candidate.below) for candidate in ours}
+    roots = {candidate.root for candidate in (*ours, *by_content)}
+
+    def is_alone(stray: Candidate) -> bool:
+        split = _nearest(stray.below)
+        if split is None:
+            return _input_split(stray.folder) is not None and stray.root not in roots
+        return split not in splits
+
+    return [candidate for candidate in every if candidate not in strays or is_alone(candidate)]
 
 
 def _add_by_content(
@@ -538,17 +547,25 @@ def unread(
 
     @cache
     def names_have_splits() -> bool:
-        return any(_find_split(file, {}) for file in read_files) or bool(_pair_names(read_files))
+        return any(map(_names_split, read_files)) or bool(_pair_names(read_files))
 
     result = []
     for candidate, is_made in left:
         reason = _MADE if is_made else _why_not_candidate(candidate, suffixes, splits, pattern)
         reason = reason or disowns(candidate.path)
         if not reason:
-            has_split = bool(splits or _find_split(candidate, {}))
+            has_split = bool(splits) or _names_split(candidate)
             reason = _OF_NO_DOCUMENT if has_split or not names_have_splits() else _OF_NO_SPLIT
         result.append(Unread(candidate.below, reason))
     return result
+
+
+def _names_split(candidate: Candidate) -> bool:
+    """Return whether a file's name or folder gives a split, or several."""
+    try:
+        return _find_split(candidate, {}) is not None
+    except SourceError:  # files that are not assigned to splits may have names of several
+        return True
 
 
 def _why_not_candidate(

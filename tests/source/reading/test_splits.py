@@ -381,6 +381,29 @@ def test_sort_by_split__uses_the_name_of_an_input_folder_for_files_told_by_conte
     }
 
 
+@pytest.mark.parametrize(
+    ("files", "read"),
+    [
+        (
+            {"test/train.tsv": True, "test/devel.tsv": True, "test/README.txt": False},
+            {"train": ["train.tsv"], "validation": ["devel.tsv"]},
+        ),
+        ({"train/notes.tsv": False, "train/a.csv": True}, {"train": ["a.csv"]}),
+    ],
+    ids=["other splits", "told by content"],
+)
+def test_sort_by_split__leaves_out_strays_below_an_input_folder_named_like_a_split(
+    tmp_path: Path, files: dict[str, bool], read: dict[str, list[str]]
+) -> None:
+    for name, is_in_format in files.items():
+        write(tmp_path, name)
+        text = "Aspirin B-Drug\nhelps O\n\n" * 5 if is_in_format else "Some prose here.\n" * 9
+        (tmp_path / name).write_text(text)
+    (root,) = tmp_path.iterdir()
+
+    assert names(dict(Conll().find([root])), root) == read
+
+
 def test_sort_by_split__ignores_the_path_of_the_input(tmp_path: Path) -> None:
     write(tmp_path, "test-run-3/a.tsv")
 
@@ -466,6 +489,16 @@ def test_unread__blames_the_split_only_if_other_names_have_one(
 
     assert unread([folder], [folder / "a.xml"], suffixes=[".xml", ".json"], splits=splits) == [
         Unread("a.json", "it belongs to no document that is read")
+    ]
+
+
+def test_unread__accepts_companions_with_names_of_several_splits(tmp_path: Path) -> None:
+    write(tmp_path, "test/a.tsv", "test/docs/dev_1.txt", "other.tsv", "train/dev.tsv")
+    read = [tmp_path / "test/a.tsv", tmp_path / "test/docs/dev_1.txt"]
+
+    assert [file.below for file in unread([tmp_path], read, suffixes=[".tsv"], splits={})] == [
+        "other.tsv",
+        "train/dev.tsv",
     ]
 
 

@@ -20,7 +20,6 @@ the mix: smaller ones are positions within an epoch (see `Mix.epoch_rows`).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -560,13 +559,19 @@ def _check_distinct(splits: Sequence[SplitShare]) -> None:
     Raises:
         ValueError: A split is repeated, or given with a subset of it.
     """
-    for first, part in itertools.combinations(splits, 2):
-        is_equal = first.digest == part.digest
-        # Folders of `mslm-data subset` have other shards than the split that they were drawn from.
-        is_drawn = first.split.manifest.subset or part.split.manifest.subset
-        if not is_equal and not (is_drawn and first.split.origin == part.split.origin):
-            continue
-
-        is_whole = is_equal and first.subset is None and part.subset is None
-        advice = "name it once, with the sum of both weights" if is_whole else "pass one of them"
-        raise ValueError(f"mix: {part.name} is of the same split as {first.name}; {advice}")
+    by_digest: dict[str, SplitShare] = {}
+    by_build: dict[tuple[str, str], SplitShare] = {}
+    for part in splits:
+        first = by_digest.setdefault(part.digest, part)
+        is_whole = first.subset is None and part.subset is None
+        if first is part:
+            # Folders of `mslm-data subset` have other shards than the folder that was built.
+            manifest = part.split.manifest
+            plan = manifest.draws[0]["plan"] if manifest.draws else manifest.plan
+            first = by_build.setdefault((plan, part.split.name), part)
+            is_whole = False
+        if first is not part:
+            advice = (
+                "name it once, with the sum of both weights" if is_whole else "pass one of them"
+            )
+            raise ValueError(f"mix: {part.name} is of the same split as {first.name}; {advice}")

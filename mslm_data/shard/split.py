@@ -105,17 +105,10 @@ class Split(Rows):
         Together with the number of rows and tokens, it identifies the rows. It does not depend on
         the shard size.
         """
-        drawn = [draw["rows"] for draw in self.manifest.draws if draw["split"] == self.name]
-        return _digest([self.origin, *drawn]) if drawn else self.origin
-
-    @property
-    def origin(self) -> str:
-        """Digest of corpus name, split name and input files.
-
-        Folders made by `mslm-data subset` have that of the original split.
-        """
         sources = [dict(source) for source in self.record.sources]
-        return _digest([self.manifest.name, self.name, sources])
+        drawn = [draw["rows"] for draw in self.manifest.draws if draw["split"] == self.name]
+        origin = canonical_json([self.manifest.name, self.name, sources, *drawn])
+        return hashlib.sha256(origin).hexdigest()[:16]
 
     def __repr__(self) -> str:
         record = self.record
@@ -331,7 +324,7 @@ class Split(Rows):
             raise ValueError(
                 f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
                 f"in any order, got {self.cache_bytes} for {self.folder}/{self.name}; pass more, "
-                "or shuffle='shards'"
+                "or shuffle='shards' in training"
             )
         bring(shards)
 
@@ -397,10 +390,6 @@ class Split(Rows):
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
         bring([shard for shard, _, _ in picks])
         return picks
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value)).hexdigest()[:16]
 
 
 def splits_table(splits: Iterable[Split]) -> str:

@@ -12,6 +12,7 @@ of the plug-in.
 from __future__ import annotations
 
 import copy
+import copyreg
 import dataclasses
 import re
 import shutil
@@ -639,12 +640,17 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{name}[{index}]", item) for index, item in enumerate(value))
     else:
         try:
-            _, arguments, state, items, pairs = (*value.__reduce_ex__(4), None, None, None)[:5]
+            reduce = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except TypeError:
             raise AssertionError(
                 f"{name}: objects of type {type(value).__qualname__} cannot be compared; yield "
                 "arrays, or objects that can be pickled"
             ) from None
+        if isinstance(reduced, str):  # a constant of a module, such as `torch.float32`
+            yield f"{name} (constant)", reduced
+            return
+        _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
         # The state of an object with slots is a pair: attributes, slots.
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, Mapping):

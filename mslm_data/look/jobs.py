@@ -144,10 +144,11 @@ class Jobs:
             job.run()
 
     def _keep(self, key: tuple[str, Hashable], job: Job) -> None:
-        """Keep a job, in place of the oldest one that has ended."""
+        """Keep a job, in place of the oldest one that has ended, cancelled ones first."""
         self._jobs[key] = job
         if len(self._jobs) > _KEPT:
             ended = [key for key, kept in self._jobs.items() if kept.is_ready]
+            ended.sort(key=lambda key: not self._jobs[key].is_cancelled)
             for oldest in ended[:1]:
                 del self._jobs[oldest]
 

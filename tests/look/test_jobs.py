@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from mslm_data.look import jobs as jobs_module
 from mslm_data.look.jobs import Job, Jobs, Progress
 from tests.support.waiting import wait_for
 
@@ -39,6 +40,20 @@ def test_get__restarts_a_cancelled_job_and_keeps_results() -> None:
     kept = jobs.get("counts", 2, endless)
 
     assert (again.result, kept.result) == ("one", "two")
+
+
+def test_get__forgets_cancelled_jobs_before_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "_KEPT", 3)
+    jobs = Jobs(in_background=True)
+    jobs.get("corpus", 0, lambda _: "counted", patience=600)
+
+    first, second = (jobs.get("counts", number, endless) for number in (1, 2))
+    wait_for(lambda: first.is_ready)
+    jobs.get("counts", 3, endless)
+
+    wait_for(lambda: second.is_ready)
+    assert jobs.get("corpus", 0, endless).result == "counted"
+    jobs.cancel()
 
 
 def test_get__two_pages_that_ask_again_both_get_their_counts() -> None:

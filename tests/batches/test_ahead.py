@@ -417,7 +417,9 @@ def test_fetches_ahead__skip_shards_no_longer_needed(
     assert not list(cached.glob(".part-*"))
 
 
-def test_batch_stats__reads_the_shards_of_its_steps_in_turn(folder: Path, url: str) -> None:
+def test_batch_stats__reads_the_shards_of_its_steps_in_turn(
+    folder: Path, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     split = load(url)["train"]
     small = load(url, cache_bytes=bound_of(split, 8))["train"]
     options = BatchOptions(**SHARDS)
@@ -427,6 +429,7 @@ def test_batch_stats__reads_the_shards_of_its_steps_in_turn(folder: Path, url: s
     assert first.steps == 3
     assert sum(Faulty.opened[shard.file] for shard in split.record.shards) == 1
     assert batch_stats(small, options) == batch_stats(load(folder)["train"], options)
+    assert "the cache exceeds its limit" not in caplog.text
 
 
 def test_cache_bytes__hold_for_rows_in_any_order(folder: Path, url: str, cached: Path) -> None:

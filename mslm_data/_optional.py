@@ -100,6 +100,7 @@ def quiet_transformers() -> Iterator[None]:
     finally:
         logging.set_verbosity(level)
         if bar:
-            logging.enable_progress_bar()  # this also enables those of huggingface_hub
-        if is_hub_quiet:
-            hub.disable_progress_bars()
+            logging.enable_progress_bar()
+        # Both calls also change those of huggingface_hub.
+        set_hub_bars = hub.disable_progress_bars if is_hub_quiet else hub.enable_progress_bars
+        set_hub_bars()

@@ -62,8 +62,8 @@ def _find_folder(model: str, stage: StageName) -> Path:
     """
     if not model:
         raise AnnotateError(
-            f"{_WANTED_BY[stage]}: no model given; pass --set {stage}.model=MODEL, the name of an "
-            "installed pipeline or its folder"
+            f"{_WANTED_BY[stage]}: no model given; set its option model to an installed pipeline "
+            f"or a folder, such as --set {stage}.model=MODEL"
         )
     path = Path(model)
     if (path / "config.cfg").is_file():

@@ -83,7 +83,7 @@ def test_annotate__accepts_documents_above_the_limit_of_spacy(model: str) -> Non
 def test_model__must_exist(method: str, tmp_path: Path) -> None:
     with pytest.raises(
         AnnotateError,
-        match=r"annotator 'spacy': no model given; pass --set annotate\.model=",
+        match=r"annotator 'spacy': no model given; set its option model .*--set annotate\.model=",
     ):
         getattr(SpacyNer(), method)()
     for name in ("no_such_pipeline", str(tmp_path), "json"):

@@ -505,7 +505,7 @@ def test_audit__asks_for_the_sentence_model_when_contexts_are_excluded(folder: P
     done = run(*words, "--set", sentences[1], "--json")
 
     assert without.code == 1
-    assert "segmenter 'spacy': no model given; pass --set segment.model=" in without.err
+    assert "segmenter 'spacy': no model given; set its option model" in without.err
     assert done.code == 0, done.err
     assert done.json["labels"]["Disease"]["found"] == 1
 

@@ -74,6 +74,14 @@ def test_read_table__counts_excluded_lines(tmp_path):
     assert report.read == report.kept + sum(report.left_out.values()) == 10
 
 
+def test_read_table__ends_lines_at_newlines_only(tmp_path):
+    lexicon, report = read(tmp_path, b"nucleus\t1\nkinase\rprotein\t2\r\n")
+
+    assert lexicon.tokens.tolist() == [ids_of(["nucleus"]), ids_of(["kinase", "protein"])]
+    assert lexicon.scores.tolist() == [1, 2]
+    assert report.read == 2
+
+
 @pytest.mark.parametrize("by", ["pieces", "ids"])
 def test_read_table__single_tokens(tmp_path, by):
     core = made.word_piece().core

@@ -76,7 +76,8 @@ def test_model__must_exist() -> None:
     ):
         sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
     with pytest.raises(
-        AnnotateError, match=r"segmenter 'spacy': no model given; pass --set segment\.model="
+        AnnotateError,
+        match=r"segmenter 'spacy': no model given; set its option model .*--set segment\.model=",
     ):
         sentences_of(SpacySentences(), Document(id="d", text="a"))
 

@@ -48,7 +48,8 @@ def load_model(
         config = configuration()
         of_names = {name: value for name, value in settings.items() if name != "components"}
         _apply(config, of_names, at="annotate.settings")
-        config.general.nlp.provider = _PROVIDERS.get(tokenizer, LEMMAS)
+        if tokenizer in _PROVIDERS:
+            config.general.nlp.provider = _PROVIDERS[tokenizer]
         cdb = build_database(read_frames(path), config, prefer=prefer).cdb
 
         _settle(cdb.config, tokenizer=tokenizer, settings=settings)

@@ -103,7 +103,7 @@ def from_file(path: Path) -> Frequencies:
         VocabularyError: The file is unreadable or not UTF-8, or a line has no word and integer.
     """
     counts: dict[str, int] = {}
-    for number, line in enumerate(read_lines(path, VocabularyError), start=1):
+    for number, line in enumerate(read_lines(path, VocabularyError, newline="\n"), start=1):
         text, _, count = line.rstrip("\r\n").partition("\t")
         if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
             raise VocabularyError(

@@ -71,7 +71,7 @@ def read(
             names = cell[name_column].split("|") if is_medcat else [cell[name_column]]
             synonyms = cell[synonym_column].split("|") if synonym_column else []
 
-            status = cell.get("name_status", "" if is_medcat else "P").upper()
+            status = cell.get("name_status", "").upper() or ("" if is_medcat else "P")
             status = status if status in ("P", "N") else "A"
             named = [*((name, status) for name in names), *((name, "A") for name in synonyms)]
             named = [(name.strip(), status) for name, status in named if name.strip()]

@@ -154,7 +154,7 @@ def _read_lines(path: Path, report: TableReport) -> Iterator[Line]:
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
 
-    for line, text in enumerate(read_lines(path, VocabularyError), start=1):
+    for line, text in enumerate(read_lines(path, VocabularyError, newline="\n"), start=1):
         entry, tab, rest = text.rstrip("\r\n").partition("\t")
         number = _parse_number(rest.partition("\t")[0])
 

@@ -84,7 +84,7 @@ def test_labels__have_counts_and_the_masked_share(chem: Shards) -> None:
     html = shown(chem, Choice("joint", {"elm": "0.3"}))
     done = run("mask-stats", chem.folder, "--elm", "0.3", "--json").json
 
-    row = html.partition('<tr data-label="Chemical">')[2].partition("</tr>")[0]
+    row = html.partition('<th scope="row">Chemical</th>')[2].partition("</tr>")[0]
     mentions, tokens, masked = done["labels"]["Chemical"].values()
     share = f"{masked / mentions:.2%}"
     assert re.findall("<td.*?>(.*?)<", row) == [

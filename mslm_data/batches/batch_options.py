@@ -54,7 +54,8 @@ class BatchOptions:
         row_tokens: Maximum number of tokens of a packed row, which holds several rows. Packing does
             not change masks. Default: no packing.
         flat: Whether to concatenate all rows of a batch into one.
-        multiple_of: Round the width of batches up to a multiple of this; 8 suits tensor cores.
+        multiple_of: Round the width of batches up to a multiple of this; 8 suits tensor cores. With
+            `row_tokens`, the width is `row_tokens`.
         shuffle: Whether to shuffle rows, by seed and epoch. `"shards"` shuffles `open_shards`
             shards together, for splits that are remote or larger than memory.
         open_shards: Number of shards that are shuffled together when `shuffle="shards"`.

@@ -176,7 +176,7 @@ def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> Non
     text = text_of(manual, "results/speed")
 
     assert text.count('<div class="rate">') > 30
-    for name in ("build, one process", "packing"):
+    for name in ("build, one process", "mask a corpus: joint"):
         assert f"<span>{name}</span>" in text
 
 

@@ -63,6 +63,14 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Nothing; the folder is built again. If nobody touched it, check the disk.",
         ),
     ),
+    "cli/subset.py": (
+        Warned(
+            "split 'train' has only 15 of Disease",
+            "`mslm-data subset --shots` asks for more mentions than the split has of a label. All "
+            "documents with the label are taken.",
+            "Choose fewer shots, or compare labels with as many mentions only.",
+        ),
+    ),
     "builds/data_loss.py": (
         Warned(
             "no mention has the label",

@@ -215,7 +215,9 @@ def serve(handle: int) -> None:
     pipe = Connection(handle)
     try:
         _load(pipe.recv())
-        signal.signal(signal.SIGTERM, lambda *_: _leave())
+        # A worker that is being forked has this handler for a moment, and no workers of its own.
+        host = os.getpid()
+        signal.signal(signal.SIGTERM, lambda *_: _leave() if os.getpid() == host else os._exit(0))
         pipe.send(None)
         _Host(pipe).run()
     except (EOFError, OSError):  # the leader is gone

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
@@ -922,6 +922,8 @@ def test_read__round_trips_all_schemes(
     is_terminated: bool,
     target_bytes: int,
 ) -> None:
+    # A first column of tags alone is read as the tags.
+    assume(any(word not in "OBILUES" for sentence in sentences for word, _, _ in sentence))
     text = (end * (1 + blank)).join(
         end.join(
             separator.join([word, *["NN"] * columns, tag])

@@ -651,12 +651,10 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name} (constant)", reduced
             return
         _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        # The state of an object with slots is a pair: attributes, slots.
-        for part in state if isinstance(state, tuple) else (state,):
-            if isinstance(part, Mapping):
-                yield from ((f"{name}.{key}", item) for key, item in part.items())
-            elif part is not None:
-                yield f"{name} (state)", part
+        if isinstance(state, Mapping):
+            yield from ((f"{name}.{key}", item) for key, item in state.items())
+        else:  # of an object with slots, a pair
+            yield f"{name} (state)", state
         yield f"{name} (arguments)", arguments
         yield f"{name} (items)", [*(items or ())]
         yield f"{name} (pairs)", dict(pairs or ())

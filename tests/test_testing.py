@@ -315,6 +315,16 @@ class Slotted:
         self.value = value
 
 
+class Packed:
+    """An object with a state of its own."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getstate__(self) -> Any:
+        return self.value, "second", "third"
+
+
 def wrapped(value: int) -> Any:
     """Return an object that refers to itself."""
     whole: list[Any] = [value]
@@ -331,6 +341,7 @@ def wrapped(value: int) -> Any:
         lambda number: [np.add, np.subtract][number % 2],
         lambda number: collections.deque([number]),
         lambda number: Slotted(Slotted(number)),
+        Packed,
         ValueError,
         lambda number: [] if number % 2 else {},
         wrapped,
@@ -344,6 +355,7 @@ def wrapped(value: int) -> Any:
         "constant",
         "deque",
         "slots",
+        "state",
         "exception",
         "empty",
         "cycle",

@@ -13,10 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from mslm_data.api.loading import Shards, load
 from mslm_data.batches.mix import Mix
+from mslm_data.shard.row_protocol import is_integer, is_number
 from mslm_data.shard.split import Split
 from mslm_data.shard.subset import Subset
 
@@ -185,8 +184,7 @@ def _weights_from_sizes(sizes: Sequence[int], temperature: float | None) -> list
 
 def _is_above_0(value: Any) -> bool:
     """Return whether a value is a finite number above 0."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value > 0
+    return is_number(value) and math.isfinite(value) and value > 0
 
 
 def _epoch_size(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: Any) -> Fraction:
@@ -201,8 +199,7 @@ def _epoch_size(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: An
     if isinstance(epoch_size, str) and epoch_size in named:
         return named[epoch_size]
 
-    is_number = isinstance(epoch_size, int | np.integer) and not isinstance(epoch_size, bool)
-    if not is_number or epoch_size < 1:
+    if not is_integer(epoch_size) or epoch_size < 1:
         raise ValueError(
             "epoch_size: expected 'total', 'longest', 'shortest', or an integer of at least 1, got "
             f"{epoch_size!r}"

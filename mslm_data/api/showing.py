@@ -20,7 +20,7 @@ from mslm_data.draw.id_words import try_open_tokenizer
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows, whole_numbers
+from mslm_data.shard.row_protocol import Rows, is_integer, whole_numbers
 from mslm_data.shard.split import Split
 
 
@@ -106,7 +106,7 @@ def show(
 
 def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
     """Return the row numbers, int64, for a number of rows or a list."""
-    if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
+    if not is_integer(rows):
         return whole_numbers(rows)
     if rows < 1:
         raise ValueError(f"rows: expected at least 1, or the numbers of rows, got {rows}")

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
 from mslm_data.mask.rng import check_count
+from mslm_data.shard.row_protocol import is_integer
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 """int64 `[R]`, row numbers of a split."""
@@ -285,5 +286,5 @@ def check_size(name: str, value: Any) -> None:
     Raises:
         ValueError: Not an integer of at least 1.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if not is_integer(value) or value < 1:
         raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")

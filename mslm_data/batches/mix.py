@@ -559,18 +559,16 @@ def _check_distinct(splits: Sequence[SplitShare]) -> None:
     Raises:
         ValueError: A split is repeated, or given with a subset of it.
     """
-    by_digest: dict[str, SplitShare] = {}
-    by_build: dict[tuple[str, str], SplitShare] = {}
+    seen: dict[object, SplitShare] = {}
     for part in splits:
-        first = by_digest.setdefault(part.digest, part)
-        is_whole = first.subset is None and part.subset is None
-        if first is part:
-            # Folders of `mslm-data subset` have other shards than the folder that was built.
-            manifest = part.split.manifest
-            plan = manifest.draws[0]["plan"] if manifest.draws else manifest.plan
-            first = by_build.setdefault((plan, part.split.name), part)
-            is_whole = False
-        if first is not part:
+        # Folders of `mslm-data subset` have other shards than the folder that was built.
+        manifest = part.split.manifest
+        plan = manifest.draws[0]["plan"] if manifest.draws else manifest.plan
+        for identity in (part.digest, (plan, part.split.name)):
+            first = seen.setdefault(identity, part)
+            if first is part:
+                continue
+            is_whole = part.digest == first.digest and not (part.subset or first.subset)
             advice = (
                 "name it once, with the sum of both weights" if is_whole else "pass one of them"
             )

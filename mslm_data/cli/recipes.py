@@ -264,10 +264,12 @@ def _use(listing: str, name: str, as_json: bool) -> None:
 
 def _commented(option: Option) -> list[str]:
     """Return an option as comment lines: its help, then its default."""
+    from mslm_data.registry import REQUIRED
+
     help_text = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
         help_text += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
-    if option.default is inspect.Parameter.empty:
+    if option.default is REQUIRED:
         line = f"{option.name}: required"
     elif option.default is None:
         line = f"{option.name}: not set"

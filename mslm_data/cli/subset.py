@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, sp
 from mslm_data.cli.output import counted, echo, print_json
 from mslm_data.errors import CallError
 from mslm_data.log import few
+
+if TYPE_CHECKING:
+    from mslm_data.shard.subset import Subset
 
 _MAX_LABELS = 5
 """Maximum number of labels in a warning."""
@@ -124,9 +128,17 @@ def command(
         place = out / f"{option}-{size}" if len(sizes) > 1 else out
         with counting("subset", "rows") as count:
             write_subset(shards, subset, drawn, place, progress=count)
-        written.append({"out": str(place), option: size, **_counts(subset)})
-        if shots is not None:
-            _warn_of_few_mentions(subset, size)
+        mentions = _count_mentions(subset)
+        counts = {
+            "documents": subset.documents,
+            "rows": len(subset),
+            "mentions": sum(mentions.values()),
+        }
+        written.append({"out": str(place), option: size, **counts})
+        fewer = [f"{number:,} of {label}" for label, number in mentions.items() if number < size]
+        if shots is not None and fewer:
+            shown = few(fewer, _MAX_LABELS)
+            echo(f"warning: --shots {size:,}: split '{split}' has only {shown}", err=True)
 
     if as_json:
         print_json({"split": split, "seed": seed, "subsets": written})
@@ -140,29 +152,9 @@ def command(
         echo(f"{out}: patients' text, as token ids can be turned back into it")
 
 
-def _warn_of_few_mentions(subset: Any, shots: int) -> None:
-    """Print the labels of which the split has fewer mentions than were asked for."""
-    counts = [0] * len(subset.labels)
+def _count_mentions(subset: Subset) -> dict[str, int]:
+    """Return the number of mentions of each label."""
+    labels: Counter[int] = Counter()
     for chunk in subset.chunks():
-        for label in chunk.span_labels.values.tolist():
-            counts[label] += 1
-
-    fewer = [
-        f"{number:,} of {label}"
-        for label, number in zip(subset.labels, counts, strict=True)
-        if number < shots
-    ]
-    if fewer:
-        echo(
-            f"warning: --shots {shots:,}: split '{subset.split.name}' has only "
-            f"{few(fewer, _MAX_LABELS)}",
-            err=True,
-        )
-
-
-def _counts(subset: Any) -> dict[str, int]:
-    return {
-        "documents": subset.documents,
-        "rows": len(subset),
-        "mentions": sum(len(chunk.span_labels.values) for chunk in subset.chunks()),
-    }
+        labels.update(chunk.span_labels.values.tolist())
+    return {label: labels[number] for number, label in enumerate(subset.labels)}

@@ -115,18 +115,15 @@ class Alignment(NamedTuple):
         """
         return _compare(examples, self.positions[rows], self.text, self.own_labels)
 
-    def is_in(self, split: str, start: int, rows: int) -> Bools:
-        """Return which of some rows have the text of a document of one gold split, `[N]`.
+    def is_in(self, split: str) -> Bools:
+        """Return which rows have the text of a document of one gold split, `[R]`.
 
         Args:
             split: Name of the gold split.
-            start: The first row.
-            rows: Number of rows.
         """
         bounds = [*self.text.documents.get(split, {}).values()] or [(0, 0)]
-        positions = self.positions[start : start + rows]
         # The documents of a split follow one another.
-        is_in: Bools = (bounds[0][0] <= positions) & (positions < bounds[-1][1])
+        is_in: Bools = (bounds[0][0] <= self.positions) & (self.positions < bounds[-1][1])
         return is_in
 
     @property

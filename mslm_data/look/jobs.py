@@ -40,12 +40,12 @@ class Job:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the function has ended."""
+        """Whether the job has ended: by a result, by an error, or because it was cancelled."""
         return self._ended.is_set()
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the function has ended, or will, without a result."""
+        """Whether `cancel` was called. An unfinished job then ends without a result."""
         return not self._wanted
 
     def run(self) -> None:
@@ -148,9 +148,8 @@ class Jobs:
         self._jobs[key] = job
         if len(self._jobs) > _KEPT:
             ended = [key for key, kept in self._jobs.items() if kept.is_ready]
-            ended.sort(key=lambda key: not self._jobs[key].is_cancelled)
-            for oldest in ended[:1]:
-                del self._jobs[oldest]
+            if ended:
+                del self._jobs[min(ended, key=lambda key: not self._jobs[key].is_cancelled)]
 
     def _cancel(self, slot: str) -> None:
         """Cancel the unfinished jobs of a slot."""

@@ -189,6 +189,16 @@ class Rows(ABC):
         """Download all remote shards missing from the cache."""
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number of Python or NumPy, and not a truth value."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer of Python or NumPy, and not a truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
     """Convert row numbers to an int64 array.
 

@@ -23,6 +23,8 @@ from mslm_data.shard.row_protocol import (
     Rows,
     SplitShare,
     check_chunk,
+    is_integer,
+    is_number,
     resolve_row,
     resolve_stop,
     whole_numbers,
@@ -205,11 +207,11 @@ def draw_subset(
             "subset: expected one of documents, share and shots, got "
             f"{' and '.join(options) or 'none'}"
         )
-    if not _is_integer(seed) or not 0 <= seed < 1 << 63:
+    if not is_integer(seed) or not 0 <= seed < 1 << 63:
         raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
-    if shots is not None and (not _is_integer(shots) or shots < 1):
+    if shots is not None and (not is_integer(shots) or shots < 1):
         raise ValueError(f"shots: expected an integer of at least 1, got {shots!r}")
-    if share is not None and not (_is_number(share) and 0 < share <= 1):
+    if share is not None and not (is_number(share) and 0 < share <= 1):
         raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
 
     if shots is not None and not split.record.mentions:
@@ -219,7 +221,7 @@ def draw_subset(
         )
 
     ids, document_of_row = _documents(split)
-    if documents is not None and (not _is_integer(documents) or not 1 <= documents <= len(ids)):
+    if documents is not None and (not is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
             f"documents: expected an integer from 1 to {len(ids)}, the number of documents in "
             f"split '{split.name}', got {documents!r}"
@@ -312,11 +314,3 @@ def _take_shots(ranks: RowNumbers, mentions: RowNumbers, shots: int) -> RowNumbe
     ordered = mentions[order]
     before = np.cumsum(ordered, axis=0) - ordered
     return order[((ordered > 0) & (before < shots)).any(axis=1)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

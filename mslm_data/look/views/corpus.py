@@ -201,6 +201,8 @@ def _counting_gold(
             train = gold.shards[TRAINING]
             known = read_terms(train, characters, lambda *_: progress(0, len(split)))
 
+        # Rows of documents that gold trains on would all be memorised.
+        is_trained = alignment.is_in(TRAINING)
         missed, wrong = TermTable(), TermTable()
         recall = RecallOfUnseen()
         for start, examples in read_chunks(split):
@@ -218,10 +220,7 @@ def _counting_gold(
             wrong.add(term_hashes(examples, characters)[is_wrong], own_mentions[is_wrong] + first)
 
             if len(known):
-                # Rows of documents that gold trains on would all be memorised.
-                is_tested = comparison.is_compared & ~alignment.is_in(
-                    TRAINING, start, len(examples)
-                )
+                is_tested = comparison.is_compared & ~is_trained[start : start + len(examples)]
                 is_gold = is_tested[mentions[:, 0]]
                 matches = Matches(
                     _of_rows(mentions, is_tested),
@@ -243,7 +242,9 @@ def _counting_gold(
     return count
 
 
-def _of_rows(mentions: npt.NDArray[np.int64], is_chosen: npt.NDArray[np.bool_]) -> Any:
+def _of_rows(
+    mentions: npt.NDArray[np.int64], is_chosen: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
     """Return the mentions of the chosen rows, with numbers among these rows, `[S, 4]`."""
     chosen = mentions[is_chosen[mentions[:, 0]]]
     chosen[:, 0] = (np.cumsum(is_chosen) - 1)[chosen[:, 0]]

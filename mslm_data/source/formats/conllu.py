@@ -474,7 +474,7 @@ class _Reader:
 
     @cached_property
     def _opens_with_i(self) -> bool:
-        """Whether a tag I may begin a mention in this file, as in IOB1.
+        """Whether this file uses the scheme IOB1, in which a mention may begin with a tag I.
 
         Decided from the readable sentences at the file's beginning; see `tags.opens_with_i`.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+from benchmarks.report import markdown_table
 from experiments import intervals
 from experiments.intervals import Difference
 
@@ -28,8 +29,7 @@ def in_points(gain: Difference) -> Difference:
 def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table in Markdown; the first row is its head."""
     head, *body = rows
-    ruler = ["---", *["---:"] * (len(head) - 1)]
-    return [f"| {' | '.join(row)} |" for row in (head, ruler, *body)]
+    return markdown_table(head, body, align="l" + "r" * (len(head) - 1))
 
 
 def difference_cells(gain: Difference | None) -> tuple[str, str, str]:

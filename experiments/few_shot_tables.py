@@ -24,6 +24,9 @@ COMPARED = (
 )
 """Pairs of arms, the one to compare with first. The first pair is the primary comparison."""
 
+STOP_BELOW = 1.0
+"""Gain in points of F1. If the whole primary interval lies below it, the stop rule applies."""
+
 MIN_POINTS = 3
 """Minimum number of shares for a curve."""
 
@@ -63,6 +66,36 @@ def scores(results: Sequence[Line], *, frozen: bool = False) -> list[str]:
         if own:
             rows.append((arm, *(spread(each) if each else "-" for each in by_cell)))
     return as_table(rows)
+
+
+def primary(results: Sequence[Line]) -> list[str]:
+    """Return the primary number in words, and what the stop rule makes of it."""
+    first, second = COMPARED[0]
+    compared = difference(_lines(results, frozen=False), first, second)
+    if compared is None:
+        return []
+
+    gain, pairs = compared
+    mean, interval, seen = difference_cells(gain)
+    text = (
+        f"Primary number: *{second}* less *{first}* is **{mean} points of F1**, 95 % interval "
+        f"{interval}, from {pairs} pairs in {gain.seeds} replicates. The study would have detected "
+        f"{seen} points in four of five cases."
+    )
+    if gain.high < STOP_BELOW:
+        verdict = (
+            "The stop rule applies: for named entities with encoders of this size the choice of "
+            "masks does not matter, also with few documents. Choose by speed."
+        )
+    elif gain.low > 0:
+        verdict = f"The interval lies above 0: *{second}* masks help with few documents."
+    else:
+        verdict = (
+            f"The interval includes 0, so this is no gain yet. It does not end below "
+            f"{STOP_BELOW:+g}, so a gain of this size is not excluded either, and the stop rule "
+            "does not apply."
+        )
+    return [text, verdict]
 
 
 def differences(results: Sequence[Line], *, frozen: bool = False) -> list[str]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.inputs import ROOT
-from experiments import few_shot_tables, figure, intervals, lines, repeats
+from experiments import few_shot, few_shot_tables, figure, intervals, lines, repeats
 from experiments.corpora import HELD_OUT
 from experiments.intervals import Difference, Floats
 from experiments.lines import Line, key_of
@@ -348,6 +348,9 @@ def _ner_rates(corpus: str) -> Callable[[Sequence[Line]], list[str]]:
 
 # Sensitivity -------------------------------------------------------------------------------------
 
+_ON_GOLD = {"nothing": "", **{arm: arm for arm in ADAPTED}}
+"""Arm of the adaptation on text with gold mentions -> its masks."""
+
 
 def _sensitivity(results: Sequence[Line]) -> list[str]:
     """Return the table of accuracy and perplexity of masked tokens after each adaptation."""
@@ -366,7 +369,7 @@ def _sensitivity(results: Sequence[Line]) -> list[str]:
     ]  # fmt: skip
     for arm, runs in by_arm.items():
         masked = statistics.fmean(run.get("hidden", 0.0) for run in runs)
-        cells = [arm or "nothing", str(len(runs)), percent(masked) if masked else "-"]
+        cells = [arm, str(len(runs)), percent(masked) if masked else "-"]
         for kind in ("terms", "others"):
             counts = [_all_counts(run, kind).sum(axis=0) for run in runs]
             cells.append(spread([float(intervals.accuracy(each)) for each in counts]))
@@ -378,17 +381,19 @@ def _sensitivity(results: Sequence[Line]) -> list[str]:
     return as_table(rows)
 
 
-def _terms(results: Sequence[Line]) -> list[str]:
+def _terms(
+    results: Sequence[Line], *, corpus: str = "domain", arms: Mapping[str, str] = _ON_GOLD
+) -> list[str]:
     """Return the table of the accuracy of masked terms after each adaptation, by corpus."""
-    by_arm = _adaptations(results)
-    header = [cell for corpus in HELD_OUT for cell in (corpus, "against token", "95 %")]
+    by_arm = _adaptations(results, corpus, arms)
+    header = [cell for held_out in HELD_OUT for cell in (held_out, "against token", "95 %")]
     rows: list[tuple[str, ...]] = [("adapted with", "runs", *header)]
     for arm, runs in by_arm.items():
-        cells = [arm or "nothing", str(len(runs))]
-        for corpus in HELD_OUT:
-            counts = [_corpus_counts(run, corpus, "terms").sum(axis=0) for run in runs]
+        cells = [arm, str(len(runs))]
+        for held_out in HELD_OUT:
+            counts = [_corpus_counts(run, held_out, "terms").sum(axis=0) for run in runs]
             cells.append(spread([float(intervals.accuracy(each)) for each in counts]))
-            terms = partial(_corpus_counts, corpus=corpus, kind="terms")
+            terms = partial(_corpus_counts, corpus=held_out, kind="terms")
             cells += difference_cells(_against_token(arm, by_arm, terms))[:2]
         rows.append(tuple(cells))
     return as_table(rows) if by_arm else []
@@ -405,27 +410,32 @@ def _confidence(results: Sequence[Line]) -> list[str]:
         confidence = spread([float(intervals.accuracy(each)) for each in counts])
         mentions = partial(_all_counts, kind="mentions")
         gain = difference_cells(_against_token(arm, by_arm, mentions))
-        rows.append((arm or "nothing", str(len(runs)), confidence, *gain))
+        rows.append((arm, str(len(runs)), confidence, *gain))
     return as_table(rows) if by_arm else []
 
 
-def _adaptations(results: Sequence[Line]) -> dict[str, list[Line]]:
-    """Return masks -> lines of the adaptation on text with gold mentions, in the order of the plan.
+def _adaptations(
+    results: Sequence[Line], corpus: str = "domain", arms: Mapping[str, str] = _ON_GOLD
+) -> dict[str, list[Line]]:
+    """Return arm -> lines of its adaptation on a text, in the order of the arms.
 
-    No adaptation is "".
+    Args:
+        results: Lines of the plan.
+        corpus: Text of the adaptation.
+        arms: Arm -> its masks; "" is no adaptation.
     """
-    by_arm: dict[str, list[Line]] = {arm: [] for arm in ("", *ADAPTED)}
+    by_masks: dict[str, list[Line]] = {}
     for line in results:
-        if (line["run"]["task"], line["run"]["corpus"]) == ("adaptation", "domain"):
-            by_arm[line["run"]["arm"]].append(line)
-    return {arm: runs for arm, runs in by_arm.items() if runs}
+        if (line["run"]["task"], line["run"]["corpus"]) == ("adaptation", corpus):
+            by_masks.setdefault(line["run"]["arm"], []).append(line)
+    return {arm: by_masks[masks] for arm, masks in arms.items() if masks in by_masks}
 
 
 def _against_token(
     arm: str, by_arm: Mapping[str, Sequence[Line]], read_counts: Callable[[Line], Floats]
 ) -> Difference | None:
     """Return an arm's accuracy minus that of `token`; None without a pair."""
-    if arm in ("", "token"):
+    if arm in ("nothing", "token"):
         return None
     token, runs = (_by_start(by_arm.get(name, [])) for name in ("token", arm))
     return _difference(token, runs, read_counts, intervals.accuracy)
@@ -654,10 +664,12 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "weights": _question("Weights at ELM 0.25 and BLM 0.15"),
     "rates of masking": _question("Rates of masking"),
     "elsewhere": _question("Joint training outside of medicine"),
+    "few-shot primary": few_shot_tables.primary,
     "few-shot": few_shot_tables.differences,
     "few-shot scores": few_shot_tables.scores,
     "few-shot yardstick": few_shot_tables.yardstick,
     "few-shot new mentions": few_shot_tables.new_mentions,
+    "few-shot terms": partial(_terms, corpus="open text", arms=few_shot.ARMS),
     "few-shot frozen": partial(few_shot_tables.differences, frozen=True),
     "overview": _overview,
     "rates": _ner_rates(BLURB.tried_on),

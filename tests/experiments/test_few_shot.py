@@ -260,6 +260,28 @@ def test_yardstick__converts_a_gain_to_documents() -> None:
     assert ">150</text>" in drawn
 
 
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ((0, 0, 0, 0, 0), "stop rule applies"),
+        ((2, 2, 2, 2, 2), "lies above 0"),
+        ((2, -1, 0, 2, -1), "not excluded either"),
+    ],
+)
+def test_primary__applies_the_stop_rule(more: tuple[int, ...], verdict: str) -> None:
+    found = []
+    for replicate, gain in enumerate(more):
+        seed = 3 * replicate
+        found += [line("token", seed, 5), line("joint", seed, 5 + gain)]
+
+    number, made = few_shot_tables.primary(found)
+
+    assert f"**{10 * sum(more) / len(more):+.1f} points of F1**" in number
+    assert "from 5 pairs in 5 replicates" in number
+    assert verdict in made
+    assert few_shot_tables.primary([]) == []
+
+
 def test_tables__begin_with_the_primary_number() -> None:
     found = [line("token", 0, 5), line("joint", 0, 6), line("none", 0, 4)]
 

@@ -175,15 +175,21 @@ def test_fill_tables__compares_terms_by_corpus() -> None:
     ) in table
 
 
-def test_fill_tables__shows_adaptation_on_text_with_gold_mentions_only() -> None:
-    other = adapted("random spans", 40)
-    other["run"]["corpus"] = "open text"
+def test_fill_tables__separates_the_texts_of_adaptation() -> None:
+    on_gold, others = adapted("token", 4), [adapted("token", 4), adapted("half-unbiased", 6)]
+    for line in others:
+        line["run"]["corpus"] = "open text"
 
-    guide = "<!-- made: sensitivity -->\n<!-- end -->\n"
-    made = [page.fill_tables(guide, [adapted("token", 40), *more]) for more in ((), (other,))]
+    gold, open_text = (
+        f"<!-- made: {mark} -->\n<!-- end -->\n" for mark in ("terms", "few-shot terms")
+    )
+    made = page.fill_tables(gold, [on_gold, *others])
+    few_shot = page.fill_tables(open_text, [on_gold, *others])
 
-    assert "| token | 1 |" in made[0]
-    assert made[1] == made[0]
+    assert "| token | 1 | 40.0 |" in made
+    assert made == page.fill_tables(gold, [on_gold])
+    assert "| joint | 1 | 60.0 | +20.0 | (+20.0 to +20.0) |" in few_shot
+    assert few_shot == page.fill_tables(open_text, others)
 
 
 def test_classified__excludes_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from typing import NamedTuple, Protocol
 
 from mslm_data.builds.stages import Inputs, make_source
+from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
@@ -268,8 +269,9 @@ def check_labels(
 ) -> None:
     """Check that labels are not texts, for example because the option names the wrong column.
 
-    Long labels, or labels that hardly repeat, are probably texts. Labels of mentions are not
-    checked if the pipeline lists them in `annotate.labels`, or does not use gold mentions.
+    They must also be few enough for the columns. Long labels, or labels that hardly repeat, are
+    probably texts. Labels of mentions are not checked for this if the pipeline lists them in
+    `annotate.labels`, or does not use gold mentions.
 
     Args:
         pipeline: The pipeline.
@@ -280,14 +282,16 @@ def check_labels(
         words: Words of the command in messages.
 
     Raises:
-        BuildError: Labels are long, or nearly as many as the documents or mentions.
+        BuildError: Labels are long, nearly as many as the documents or mentions, or more than
+            `MAX_LABELS`.
     """
     where = f"{words.begin}pipeline '{pipeline.name}', [source]"
-    if seem_texts(doc_labels, documents):
+    if seem_texts(doc_labels, documents) or len(doc_labels) > MAX_LABELS:
         column = plain(str(pipeline.source.options.get("doc_label", "")))
         raise BuildError(
-            f"{where} doc_label: expected labels of documents that are short and repeat, got "
-            f"{_shape(doc_labels, documents)}; name the column of labels in place of '{column}'"
+            f"{where} doc_label: expected labels of documents that are short and repeat, at most "
+            f"{MAX_LABELS:,}, got {_shape(doc_labels, documents)}; name the column of labels in "
+            f"place of '{column}'"
         )
     are_free = pipeline.annotate.use == "gold" and not pipeline.annotate.labels
     if are_free and seem_texts(labels, mentions):
@@ -296,6 +300,11 @@ def check_labels(
             f"{_shape(labels, mentions)}; name the column or field of labels"
             f"{_label_options(pipeline)}, or choose some with "
             f"{words.set} 'annotate.labels=[...]'"
+        )
+    if len(labels) > MAX_LABELS:
+        raise BuildError(
+            f"{words.begin}pipeline '{pipeline.name}': expected at most {MAX_LABELS:,} labels, got "
+            f"{len(labels):,}; merge or choose some with [annotate] rename and labels"
         )
 
 

@@ -30,7 +30,6 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.builds.tasks import WorkUnit
-from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.columns import FORMAT
 from mslm_data.data.document import Part
 from mslm_data.data.documents import Documents
@@ -142,8 +141,8 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
 
     Raises:
         SourceError: No file has this format, or a file name is not UTF-8.
-        PipelineError: The pipeline has no labels or too many, or a split's name cannot be a
-            folder's.
+        PipelineError: The pipeline has no labels, or a split's name cannot be a folder's.
+        BuildError: The pipeline has too many labels.
     """
     # Make paths absolute: workers may have another working directory.
     decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.decontaminate)
@@ -163,7 +162,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
             )
 
     if pipeline.annotate.labels:
-        check_label_count(pipeline, pipeline.annotate.labels)
+        check_labels(pipeline, labels=pipeline.annotate.labels)
     elif pipeline.annotate.use not in ("gold", "none"):
         labels = make_annotator(pipeline).labels()
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
@@ -185,15 +184,6 @@ def _check_names_are_utf8(inputs: Inputs) -> None:
                 f"{plain(str(path))}: expected names of files and folders in UTF-8, got other "
                 "bytes; rename it, as by convmv"
             ) from None
-
-
-def check_label_count(pipeline: Pipeline, labels: Sequence[str]) -> None:
-    """Check that the `bio` column can hold the number of labels."""
-    if len(labels) > MAX_LABELS:
-        raise PipelineError(
-            f"pipeline '{pipeline.name}': expected at most {MAX_LABELS} labels, got {len(labels)}; "
-            "merge or choose some with [annotate] rename and labels"
-        )
 
 
 def make_plan(inputs: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:

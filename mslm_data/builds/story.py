@@ -30,7 +30,7 @@ from mslm_data.builds.folder import (
     mark_refused,
     read_receipt,
 )
-from mslm_data.builds.plan import Plan, changed_error, check_label_count, make_plan
+from mslm_data.builds.plan import Plan, changed_error, make_plan
 from mslm_data.builds.rounds import Story
 from mslm_data.builds.scan import Scan, digest_files, scan_inputs
 from mslm_data.builds.stages import Inputs
@@ -177,7 +177,7 @@ def _accepted_labels(
     The receipts of all units are in memory here, but not while shards are joined.
 
     Raises:
-        BuildError: Labels seem to be texts, or too much data is lost.
+        BuildError: Labels seem to be texts or are too many, or too much data is lost.
     """
     receipts = load_receipts(out, plan)
     all_receipts = [*chain.from_iterable(receipts.values())]
@@ -211,7 +211,6 @@ def _labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
         return pipeline.annotate.labels
 
     labels = {label for receipt in receipts for label in receipt.labels}
-    check_label_count(pipeline, [*labels])
     return tuple(sorted(labels))
 
 
@@ -220,7 +219,6 @@ def _doc_labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...] | No
     if not plan.pipeline.has_doc_labels:
         return None
     labels = {label for receipt in receipts for label in receipt.doc_labels}
-    check_label_count(plan.pipeline, [*labels])
     return tuple(sorted(labels))
 
 
@@ -233,6 +231,7 @@ class Counter:
         self._sizes: dict[str, tuple[WorkUnit, int]] = {}
         self._done: set[str] = set()
         self._bytes = 0
+        self._bytes_total = 0
         self._documents = 0
         self._rows = 0
 
@@ -247,6 +246,7 @@ class Counter:
             sizes: Unit name -> approximate number of input bytes.
         """
         self._sizes = {unit.name: (unit, sizes[unit.name]) for unit in units}
+        self._bytes_total = sum(size for _, size in self._sizes.values())
         to_do = {unit.name for unit in missing}
         for name in self._sizes:
             if name not in to_do:
@@ -274,7 +274,7 @@ class Counter:
                 done=len(self._done),
                 total=len(self._sizes),
                 bytes_done=self._bytes,
-                bytes_total=sum(size for _, size in self._sizes.values()),
+                bytes_total=self._bytes_total,
                 documents=self._documents,
                 rows=self._rows,
             )

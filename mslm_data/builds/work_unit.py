@@ -10,7 +10,6 @@ from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import remove_contaminated
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
-from mslm_data.builds.plan import check_label_count
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import load_word_table, make_annotator, make_schema, make_segmenter
 from mslm_data.builds.tasks import WorkUnit
@@ -59,9 +58,6 @@ def build_unit(
     schema = make_schema(pipeline, [*labels], doc_label_names)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
     receipt = make_receipt(unit, reading, account, doc_label_names or [], piece)
-    # One unit is too small to tell how many labels are too many, but long ones are an error before
-    # the receipt has them.
-    check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
     write_receipt(out, unit, receipt)
 
 
@@ -107,7 +103,10 @@ def _examples(
         # Indices follow the first occurrence in this unit; joining maps them to the shard's.
         for label in batch.mentions.used_labels():
             labels.setdefault(label, len(labels))
-        check_label_count(pipeline, [*labels])
+        # A unit is too small to tell whether labels repeat, but long ones, and more than the column
+        # holds, are an error before a piece or a receipt has them.
+        of_documents = {*(doc_labels or ()), *filter(None, batch.doc_labels or ())}
+        check_labels(pipeline, labels=labels, doc_labels=of_documents)
 
         for segmented, ranges in reading.attempts(batch, segmenter.sentences, "segmenter"):
             documents, sentences, contaminated, lost_mentions = remove_contaminated(

@@ -12,7 +12,7 @@ from mslm_data.annotate.gold import Gold
 from mslm_data.api.loading import load
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.documents import Documents
-from mslm_data.errors import BuildError, PipelineError, ShardError
+from mslm_data.errors import BuildError, ShardError
 from mslm_data.segment.given import GivenSentences
 from mslm_data.shard.verify import verify
 from tests import made
@@ -282,7 +282,7 @@ def test_build__rejects_more_labels_than_the_tags_allow(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", words)
 
     with pytest.raises(
-        PipelineError, match="expected at most 16383 labels, got 16384; merge or choose some"
+        BuildError, match="expected at most 16,383 labels, got 16,384; merge or choose some"
     ):
         made.built(tmp_path / "out", inputs)
 

@@ -10,7 +10,7 @@ import pytest
 from mslm_data.builds import find, plan_build
 from mslm_data.builds.data_loss import seem_texts
 from mslm_data.builds.stages import make_source
-from mslm_data.errors import MslmDataError, PipelineError
+from mslm_data.errors import BuildError, MslmDataError, PipelineError
 from tests import made
 from tests.builds.test_accounts import jsonl
 
@@ -62,6 +62,21 @@ def test_build__rejects_texts_as_labels(case: str, which: str, tmp_path: Path) -
     assert ("in place of 'note'" in str(error.value)) == (which == "doc_label")
     in_pieces = {f".build/pieces/{name}.arrow" for name in ("train-00000-00000",)}
     assert not {*files_with(SECRET, tmp_path / "out")} - in_pieces
+
+
+@pytest.mark.parametrize("unit_bytes", [64 << 20, 1 << 20], ids=["one unit", "units"])
+def test_build__rejects_more_labels_of_documents_than_the_column_holds(
+    unit_bytes: int, tmp_path: Path
+) -> None:
+    given = [{**row, "entities": []} for row in rows(33_000, "Miller {}")]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *given)
+    pipeline = made.pipeline_of(source={"use": "jsonl", "doc_label": "note"}, unit_bytes=unit_bytes)
+
+    with pytest.raises(BuildError, match=r"at most 16,383, got .* in place of 'note'") as error:
+        made.built(tmp_path / "out", inputs, pipeline)
+
+    assert SECRET not in str(error.value)
+    assert not files_with(SECRET, tmp_path / "out" / ".build" / "receipts")
 
 
 def test_plan_build__rejects_texts_as_labels(tmp_path: Path) -> None:

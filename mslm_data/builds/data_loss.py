@@ -188,11 +188,12 @@ def check_share(
         BuildError: The share is larger. The message has the most frequent reasons, with advice.
     """
     lost = Counter({reason: count for reason, count in reasons.items() if not reason.is_rule})
-    if lost.total() <= pipeline.max_loss * total:
+    # Divide, because a product such as 0.29 * 100 is less than 29.
+    if not lost.total() or lost.total() / total <= pipeline.max_loss:
         return
 
     lines = [
-        f"{words.begin}{where}: expected at most {pipeline.max_loss:.0%} of the {what} "
+        f"{words.begin}{where}: expected at most {100 * pipeline.max_loss:g}% of the {what} "
         f"(source.max_loss), got {lost.total():,} of {total:,}"
     ]
     # Reasons that differ only in offsets or other numbers share a line.

@@ -342,3 +342,16 @@ def test_build__lists_the_existing_columns_when_no_mention_is_found(
 
     with pytest.raises(BuildError, match="the columns there are id, text, gold, or --set"):
         made.built(tmp_path / "out", inputs, pipeline(use=use))
+
+
+@pytest.mark.parametrize(
+    ("max_loss", "most", "total", "said"), [(0.29, 29, 100, "29%"), (0.001, 1, 1000, "0.1%")]
+)
+def test_check_share__accepts_exactly_the_maximum(
+    max_loss: float, most: int, total: int, said: str
+) -> None:
+    of_share = pipeline(max_loss=max_loss)
+    data_loss.check_share({Reason("a loss"): most}, total, "documents", of_share, "input")
+
+    with pytest.raises(BuildError, match=f"expected at most {said} of the documents"):
+        data_loss.check_share({Reason("a loss"): most + 1}, total, "documents", of_share, "input")

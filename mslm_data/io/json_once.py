@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions raised by `decode` and msgspec for invalid JSON."""
 _KEY = b'":'
+_ESCAPED_KEY = re.compile(rb"\\u00(22|3[aA])")
+"""Escapes of the characters of `_KEY`."""
 
 
 class KeyTwiceError(ValueError):
@@ -29,9 +32,10 @@ def decode(data: bytes) -> Any:
     value = msgspec.json.decode(data)
 
     # Count `":` in the data and in the encoded result: a lost key means fewer of them. Escapes such
-    # as \u0022 change the count too, so parse again if the counts differ.
+    # as \u0022 change the count too, and could make up for a lost key.
     in_data = msgspec.json.format(data, indent=-1).count(_KEY)
-    if in_data != msgspec.json.encode(value).count(_KEY) and _has_key_twice(data):
+    differs = in_data != msgspec.json.encode(value).count(_KEY)
+    if (differs or _ESCAPED_KEY.search(data)) and _has_key_twice(data):
         raise KeyTwiceError
     return value
 

@@ -147,6 +147,8 @@ def test_find__names_the_source_of_binary_tables(tmp_path: Path, name: str) -> N
         ('{"text": "A \\": b", "\\":": {"text": "a"}}', True),
         ('{"text": "A \\u0022: b"}', True),
         ('{"text": "A \\u0022: b", "\\u0074ext": "B."}', False),
+        ('{"text": "A.", "n": "\\u0022:", "m": 1, "m": 2}', False),
+        ('{"text": "A.", "n": "\\"\\u003a", "m": 1, "m": 2}', False),
         ('{"text" : "A.", "n" :\t1e2}', True),
     ],
 )

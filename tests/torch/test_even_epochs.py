@@ -35,8 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def dataset_of(folder: Path, *, static: bool = False) -> MaskedDataset:
-    return MaskedDataset(md.load(folder)["train"], JOINT, seed=3, static=static)
+def dataset_of(folder: Path, *, static: bool = False, epoch: int | None = None) -> MaskedDataset:
+    return MaskedDataset(md.load(folder)["train"], JOINT, seed=3, static=static, epoch=epoch)
 
 
 def of_loader(folder: Path, shape: dict[str, Any]) -> Iterator[list[int]]:
@@ -70,6 +70,24 @@ def test_even_epochs__all_have_the_length_of_the_first(folder: Path) -> None:
 
     assert len(set(lengths)) > 1
     assert len(loader.for_trainer()) == lengths[0]
+
+
+def test_even_epochs__do_not_depend_on_the_loaders_position(folder: Path) -> None:
+    loader = dataset_of(folder).loader(batch_size=8)
+    wanted = [batch["keys"].tolist() for batch in dataset_of(folder).loader(batch_size=8)]
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+
+    assert [batch["keys"].tolist() for batch in loader.for_trainer()] == wanted
+    assert loader.state_dict() == state
+
+
+def test_even_epochs__read_rows_with_masks_of_a_later_epoch(folder: Path) -> None:
+    batches = dataset_of(folder, static=True, epoch=5).loader(batch_size=8).for_trainer()
+
+    for _ in range(2):
+        assert len(list(batches)) == len(batches)
 
 
 class Seen(TrainerCallback):

@@ -7,6 +7,7 @@ longer than making it. Workers are for trainers that require them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -78,9 +79,8 @@ class MaskedLoader:
 
         self.dataset = dataset
         self.workers = workers
-        self.sampler = ShardSampler(
-            dataset.split, options, epoch=dataset.epoch or 0, rank=rank, world=world
-        )
+        self._make_sampler = partial(ShardSampler, dataset.split, options, rank=rank, world=world)
+        self.sampler = self._make_sampler(epoch=dataset.epoch or 0)
         self.sampler.counts = False  # workers prefetch: `_iter_batches` counts instead
         self._pin = pin_memory
         self._collator = MaskingCollator(
@@ -101,9 +101,11 @@ class MaskedLoader:
     def for_trainer(self) -> DataLoader[Any]:
         """Return a DataLoader for Hugging Face's Trainer; see `EvenEpochs`.
 
-        `MslmTrainer` calls it for a `MaskedLoader`.
+        It starts at epoch 0 and does not move this loader, whose position and states do not apply
+        to it: the Trainer resumes from its own checkpoints. `MslmTrainer` calls it for a
+        `MaskedLoader`.
         """
-        return self._make_data_loader(EvenEpochs(self.sampler))
+        return self._make_data_loader(EvenEpochs(self._make_sampler()))
 
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch from its first batch; no effect within the current epoch.

@@ -307,7 +307,11 @@ class EvenEpochs(Sampler[BatchRows]):
     """
 
     def __init__(self, sampler: ShardSampler) -> None:
-        """Start at epoch 0, regardless of the sampler's position."""
+        """Start at epoch 0.
+
+        Args:
+            sampler: A sampler at epoch 0 that nothing else iterates.
+        """
         self.sampler = sampler
         self._epoch = 0
         self._batch_counts: dict[tuple[int, int], int] = {}

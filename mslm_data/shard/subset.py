@@ -221,6 +221,8 @@ def draw_subset(
         )
 
     ids, document_of_row = _documents(split)
+    if not len(ids):
+        raise ValueError(f"subset: expected documents in split '{split.name}', got none")
     if documents is not None and (not is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
             f"documents: expected an integer from 1 to {len(ids)}, the number of documents in "
@@ -294,7 +296,7 @@ def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumber
         size: Number of documents.
     """
     order = np.argsort(ranks)
-    has_label = mentions[order] > 0
+    has_label = (mentions > 0)[order]
     first = np.unique(has_label.argmax(axis=0)[has_label.any(axis=0)])
     return np.concatenate([order[first], np.delete(order, first)])[:size]
 

@@ -186,3 +186,16 @@ def test_subset__rejects_other_than_one_size(
 def test_subset__rejects_an_invalid_seed(train: md.Split) -> None:
     with pytest.raises(ValueError, match="seed: expected an integer in"):
         train.subset(documents=1, seed=-1)
+
+
+def test_subset__rejects_a_split_without_documents(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"id": "1", "text": "kinase"}))
+    (tmp_path / "test.jsonl").write_text("not JSON")
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl"}, annotate={"use": "none"}, segment="clinical"
+    )
+    made.built(tmp_path / "out", tmp_path, pipeline)
+    test = md.load(tmp_path / "out")["test"]
+
+    with pytest.raises(ValueError, match="expected documents in split 'test', got none"):
+        test.subset(share=0.5)

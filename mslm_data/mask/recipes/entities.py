@@ -78,7 +78,10 @@ def entitybert_difference(
 def salient(
     longest: Annotated[
         Limit,
-        Help("Maximum length of a mention in tokens. REALM has 10. Default: no limit."),
+        Help(
+            "Maximum length of a mention in tokens, or 0 for no limit. REALM has 10. Default: no "
+            "limit."
+        ),
     ] = None,
     corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
 ) -> Recipe:

@@ -67,8 +67,8 @@ def selective(
     max_masked: Annotated[
         Limit,
         Help(
-            "Maximum number of masked tokens in a row. The code has 40 for rows of 256. "
-            "Default: no limit."
+            "Maximum number of masked tokens in a row, or 0 for no limit. The code has 40 for "
+            "rows of 256. Default: no limit."
         ),
     ] = None,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -166,7 +165,14 @@ def ceil_exact(rate: float, n: int) -> int:
     0.14 of 50 is 7; floats give 8. The rate is first rounded to 12 digits, so a computed rate such
     as 3 * 0.05 = 0.15000000000000002 counts as 0.15: 3 of 20 tokens, not 4.
     """
-    return math.ceil(Fraction(f"{rate:.12g}") * n)
+    dividend, divisor = _as_ratio(rate)
+    return -(-dividend * n // divisor)
+
+
+@lru_cache(maxsize=1)  # a table asks for one rate and many sizes
+def _as_ratio(rate: float) -> tuple[int, int]:
+    """Return the integers of a rate rounded to 12 digits."""
+    return Fraction(f"{rate:.12g}").as_integer_ratio()
 
 
 def floor_float(rate: float, n: int) -> int:

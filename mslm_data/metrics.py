@@ -424,7 +424,8 @@ def recall_by_class(gold_DK: Ints, hits_DK: Ints, *, with_concepts: bool) -> dic
         with_concepts: Whether to include `synonym`.
     """
     results = {}
-    gold_samples, hit_samples = resample(gold_DK), resample(hits_DK)
+    # Resample both at once, so that documents are drawn once.
+    gold_samples, hit_samples = np.hsplit(resample(np.hstack([gold_DK, hits_DK])), 2)
     for column, name in enumerate(CLASSES):
         if column == SYNONYM and not with_concepts:
             continue

@@ -449,6 +449,13 @@ ROW = {
 MENTIONS = "span_starts, span_ends, span_labels"
 
 
+def test_collator__refuses_mentions_without_their_labels() -> None:
+    row = {name: value for name, value in ROW.items() if name != "span_labels"}
+
+    with pytest.raises(ValueError, match=f"{MENTIONS} together, got span_starts and span_ends"):
+        MaskingCollator("bert", IDS, epoch=0)([row])
+
+
 @pytest.mark.parametrize(
     ("name", "columns"),
     [

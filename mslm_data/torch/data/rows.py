@@ -289,6 +289,11 @@ def _read_mentions(
     if tagged in rows[0]:
         return read_tag_spans(_read_token_column(tokens, rows, tagged, np.int64), words, tags)
 
+    if given := [name for name in SPANS if name in rows[0]]:
+        raise ValueError(
+            f"rows: expected {', '.join(SPANS)} together, got {' and '.join(given)} only; without "
+            "labels, pass span_labels of 0"
+        )
     return no_spans(len(rows))
 
 

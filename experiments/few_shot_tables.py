@@ -141,12 +141,23 @@ def _additional(documents: float) -> str:
 
 
 def curve_points(results: Sequence[Line], arm: str, corpus: str) -> list[tuple[int, float]]:
-    """Return the number of documents and the mean F1 of each share, the smallest first."""
-    by_documents: dict[int, list[float]] = {}
+    """Return the number of documents and the mean F1 of each share, the smallest first.
+
+    Shares that fewer replicates have run are left out, because replicates differ.
+    """
+    by_documents: dict[int, list[Line]] = {}
     for line in results:
         if (line["run"]["arm"], line["run"]["corpus"]) == (arm, corpus):
-            by_documents.setdefault(line["documents"], []).append(line["scores"]["f1"])
-    return sorted((number, statistics.fmean(f1)) for number, f1 in by_documents.items())
+            by_documents.setdefault(line["documents"], []).append(line)
+    replicates = {
+        number: len({line["run"]["options"]["replicate"] for line in lines})
+        for number, lines in by_documents.items()
+    }
+    return sorted(
+        (number, statistics.fmean(line["scores"]["f1"] for line in lines))
+        for number, lines in by_documents.items()
+        if replicates[number] == max(replicates.values())
+    )
 
 
 def documents_for(curve: Sequence[tuple[int, float]], documents: int, gain: float) -> float:

@@ -258,6 +258,9 @@ def test_yardstick__converts_a_gain_to_documents() -> None:
     (drawn,) = few_shot_tables.curves(found).values()
     assert drawn.count("<polyline") == 3
     assert ">150</text>" in drawn
+    # Points that only one of two replicates has are no part of a curve.
+    found.append(line("none", 3, 5, share=0.05) | {"documents": 30})
+    assert few_shot_tables.curve_points(found, "none", NCBI) == [(30, 0.5)]
 
 
 @pytest.mark.parametrize(

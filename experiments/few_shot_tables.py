@@ -69,10 +69,13 @@ def scores(results: Sequence[Line], *, frozen: bool = False) -> list[str]:
 
 
 def primary(results: Sequence[Line]) -> list[str]:
-    """Return the primary number in words, and what the stop rule makes of it."""
+    """Return the primary number in words, what the stop rule makes of it, and the control."""
     first, second = COMPARED[0]
-    compared = difference(_lines(results, frozen=False), first, second)
-    if compared is None:
+    control, _ = COMPARED[1]
+    lines = _lines(results, frozen=False)
+    compared = difference(lines, first, second)
+    controlled = difference(lines, control, second)
+    if compared is None or controlled is None:
         return []
 
     gain, pairs = compared
@@ -88,14 +91,16 @@ def primary(results: Sequence[Line]) -> list[str]:
             "masks does not matter, also with few documents. Choose by speed."
         )
     elif gain.low > 0:
-        verdict = f"The interval lies above 0: *{second}* masks help with few documents."
+        verdict = f"The interval lies above 0: *{second}* masks gain more than *{first}* masks."
     else:
         verdict = (
             f"The interval includes 0, so this is no gain yet. It does not end below "
             f"{STOP_BELOW:+g}, so a gain of this size is not excluded either, and the stop rule "
             "does not apply."
         )
-    return [text, verdict]
+    mean, interval, _ = difference_cells(controlled[0])
+    said = (text, verdict, f"Control: *{second}* less *{control}* is {mean}, {interval}.")
+    return [f"* {sentence}" for sentence in said]
 
 
 def differences(results: Sequence[Line], *, frozen: bool = False) -> list[str]:

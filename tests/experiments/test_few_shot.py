@@ -276,12 +276,14 @@ def test_primary__applies_the_stop_rule(more: tuple[int, ...], verdict: str) -> 
     for replicate, gain in enumerate(more):
         seed = 3 * replicate
         found += [line("token", seed, 5), line("joint", seed, 5 + gain)]
+        found.append(line("random spans", seed, 5 + gain))
 
-    number, made = few_shot_tables.primary(found)
+    number, made, control = few_shot_tables.primary(found)
 
     assert f"**{10 * sum(more) / len(more):+.1f} points of F1**" in number
     assert "from 5 pairs in 5 replicates" in number
     assert verdict in made
+    assert control == "* Control: *joint* less *random spans* is +0.0, +0.0 to +0.0."
     assert few_shot_tables.primary([]) == []
 
 

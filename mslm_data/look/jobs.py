@@ -137,7 +137,7 @@ class Jobs:
         return job
 
     def _run(self, job: Job) -> None:
-        """Run a job after all earlier ones, at a lower priority than requests."""
+        """Run a job while no other runs, at a lower priority than requests."""
         if sys.platform == "linux":  # elsewhere it would change the whole process
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW)
         with self._turn:

@@ -47,8 +47,19 @@ def test_get__forgets_cancelled_jobs_before_results(monkeypatch: pytest.MonkeyPa
     jobs = Jobs(in_background=True)
     jobs.get("corpus", 0, lambda _: "counted", patience=600)
 
-    first, second = (jobs.get("counts", number, endless) for number in (1, 2))
+    # Wait until each runs: a job that another overtakes ends only after it.
+    running = threading.Event()
+
+    def run_until_cancelled(progress: Progress) -> None:
+        running.set()
+        endless(progress)
+
+    first = jobs.get("counts", 1, run_until_cancelled)
+    running.wait(600)
+    running.clear()
+    second = jobs.get("counts", 2, run_until_cancelled)
     wait_for(lambda: first.is_ready)
+    running.wait(600)
     jobs.get("counts", 3, endless)
 
     wait_for(lambda: second.is_ready)

@@ -104,9 +104,8 @@ def _examples(
         for label in batch.mentions.used_labels():
             labels.setdefault(label, len(labels))
         # A unit is too small to tell whether labels repeat, but long ones, and more than the column
-        # holds, are an error before a piece or a receipt has them.
-        of_documents = {*(doc_labels or ()), *filter(None, batch.doc_labels or ())}
-        check_labels(pipeline, labels=labels, doc_labels=of_documents)
+        # holds, are an error before a piece or the receipt has them.
+        check_labels(pipeline, labels=reading.labels)
 
         for segmented, ranges in reading.attempts(batch, segmenter.sentences, "segmenter"):
             documents, sentences, contaminated, lost_mentions = remove_contaminated(
@@ -115,6 +114,8 @@ def _examples(
             reading.set_aside += contaminated
             reading.left_out += lost_mentions
 
+            of_documents = {*(doc_labels or ()), *filter(None, documents.doc_labels or ())}
+            check_labels(pipeline, doc_labels=of_documents)
             examples = encoder.encode(documents, sentences, account)
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)

@@ -79,6 +79,24 @@ def test_build__rejects_more_labels_of_documents_than_the_column_holds(
     assert not files_with(SECRET, tmp_path / "out" / ".build" / "receipts")
 
 
+def test_build__writes_no_receipt_with_a_long_label_of_a_lost_mention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mentions = [
+        {"start": 0, "end": 6, "label": "protein"},
+        {"start": 0, "end": 3, "label": "Mr. Miller was seen. " * 15},  # inside the other
+    ]
+    row = {"id": "1", "text": "kinase inhibitors work", "entities": mentions}
+    inputs = jsonl(tmp_path / "in", "train.jsonl", row)
+
+    def fail(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("mslm_data.builds.work_unit.write_receipt", fail)
+    with pytest.raises(BuildError, match="labels of mentions that are short and repeat"):
+        made.built(tmp_path / "out", inputs, made.pipeline_of(source={"use": "jsonl"}))
+
+
 def test_plan_build__rejects_texts_as_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
     found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])

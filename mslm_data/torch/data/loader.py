@@ -7,7 +7,6 @@ longer than making it. Workers are for trainers that require them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -79,8 +78,9 @@ class MaskedLoader:
 
         self.dataset = dataset
         self.workers = workers
-        self._make_sampler = partial(ShardSampler, dataset.split, options, rank=rank, world=world)
-        self.sampler = self._make_sampler(epoch=dataset.epoch or 0)
+        self.sampler = ShardSampler(
+            dataset.split, options, epoch=dataset.epoch or 0, rank=rank, world=world
+        )
         self.sampler.counts = False  # workers prefetch: `_iter_batches` counts instead
         self._pin = pin_memory
         self._collator = MaskingCollator(
@@ -105,7 +105,7 @@ class MaskedLoader:
         to it: the Trainer resumes from its own checkpoints. `MslmTrainer` calls it for a
         `MaskedLoader`.
         """
-        return self._make_data_loader(EvenEpochs(self._make_sampler()))
+        return self._make_data_loader(EvenEpochs(self.sampler))
 
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch from its first batch; no effect within the current epoch.

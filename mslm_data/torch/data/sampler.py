@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from copy import copy
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -270,6 +271,15 @@ class ShardSampler(Sampler[BatchRows]):
 
         return 0, 1
 
+    def at_start(self) -> ShardSampler:
+        """Return a sampler of the same batches at epoch 0, with a position of its own."""
+        sampler = copy(self)
+        # The order is shared, since it remembers the lengths that it has read.
+        sampler.cursor = Cursor(self.cursor.order)
+        sampler.counts = True
+        sampler._next_epoch = sampler._jumps = 0
+        return sampler
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the data, which is the same on all ranks."""
         return self.cursor.state_dict()
@@ -307,12 +317,8 @@ class EvenEpochs(Sampler[BatchRows]):
     """
 
     def __init__(self, sampler: ShardSampler) -> None:
-        """Start at epoch 0.
-
-        Args:
-            sampler: A sampler at epoch 0 that nothing else iterates.
-        """
-        self.sampler = sampler
+        """Start at epoch 0, regardless of the sampler's position, and do not move it."""
+        self.sampler = sampler.at_start()
         self._epoch = 0
         self._batch_counts: dict[tuple[int, int], int] = {}
         """(Epoch of the rows, number of ranks) -> number of this rank's batches."""

@@ -474,7 +474,7 @@ class _Reader:
 
     @cached_property
     def _opens_with_i(self) -> bool:
-        """Whether this file uses the scheme IOB1, in which a mention may begin with a tag I.
+        """Whether this file is in IOB1, the scheme in which an I tag may begin a mention.
 
         Decided from the readable sentences at the file's beginning; see `tags.opens_with_i`.
         """

@@ -69,7 +69,7 @@ class WordsWithTags(Shape):
 
     @functools.cached_property
     def _opens_with_i(self) -> bool:
-        """Whether a tag I may begin a mention in this file, as in IOB1.
+        """Whether this file is in IOB1, the scheme in which an I tag may begin a mention.
 
         Decided from the readable rows at the file's beginning; see `tags.opens_with_i`.
         """

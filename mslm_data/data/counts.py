@@ -7,10 +7,12 @@ without a reason.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
 
+from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
@@ -32,6 +34,7 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
         read: Number of documents read.
         written: Number of documents with rows.
         set_aside: Reason -> number of documents without rows.
+        uncounted: Reason -> number of documents set aside before their mentions could be counted.
         not_chosen: Reason -> number of records excluded by an option, such as a sample or a note
             category. These are not in `read`.
         sequences: Number of rows.
@@ -56,6 +59,7 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
     read: Count = 0
     written: Count = 0
     set_aside: dict[str, Count] = {}
+    uncounted: dict[str, Count] = {}
     not_chosen: dict[str, Count] = {}
     sequences: Count = 0
     tokens: Count = 0
@@ -83,10 +87,17 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
                 sums[name] = {key: ours.get(key, 0) + theirs.get(key, 0) for key in keys}
         return Counts(**sums)  # type: ignore[arg-type]
 
-    def put_aside(self, reason: Reason, documents: int = 1) -> None:
-        """Count documents that are read and have no row."""
-        _count(self.set_aside, reason.text, documents)
+    def put_aside(self, document: SetAside) -> None:
+        """Count a document that is read and has no row, and its mentions as given and left out."""
+        reason = document.reason
+        _count(self.set_aside, reason.text, 1)
         self.reasons[reason.text] = reason
+
+        if document.mentions < 0:
+            _count(self.uncounted, reason.text, 1)
+        else:
+            self.given_mentions += document.mentions
+            self.leave_out(in_aside(reason), document.mentions)
 
     def leave_out(self, reason: Reason, mentions: int) -> None:
         """Count mentions that are given and in no row; 0 mentions change nothing."""
@@ -120,6 +131,11 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
             raise ValueError(
                 f"expected {placed} mentions according to the counts, got {self.mentions}"
             )
+
+
+def in_aside(reason: Reason) -> Reason:
+    """Return the reason for mentions in documents that are set aside for a reason."""
+    return replace(reason, text=f"in documents set aside: {reason}")
 
 
 def _count(counts: dict[str, int], name: str, number: int) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.counts import Counts
+from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 
 SHORT = Reason("too short", advice={"ids": "{set} source.ids=line"})
@@ -22,7 +23,7 @@ def some_counts(draw: st.DrawFn) -> Counts:
     """Draw counts that keep the law."""
     counts = Counts(written=draw(_NUMBERS), mentions=draw(_NUMBERS), cut_pieces=0)
     for reason in draw(st.lists(_REASONS, max_size=3)):
-        counts.put_aside(reason, draw(_NUMBERS))
+        counts.put_aside(SetAside("train:0", "train.tsv:1", reason, draw(st.integers(-1, 9))))
         counts.leave_out(reason, draw(_NUMBERS))
         counts.adjust(reason.text, draw(_NUMBERS))
         counts.not_choose(reason.text)

@@ -61,15 +61,16 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
         sentences: Sentences of the documents.
         table: Cache of tokenised words; new words are added.
     """
-    line = _tokenised_line(documents)
+    replaced = _Replaced.from_documents(documents)
+    line = replaced.line
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
-    on_line = np.stack([sentences.starts, sentences.ends], axis=1)
+    on_line = replaced.move(np.stack([sentences.starts, sentences.ends], axis=1))
     sentence_documents = np.repeat(np.arange(len(documents)), sentences.counts)
 
     # Find the words: those of the source, or else character runs between white space. A sentence of
     # C characters has at most (C + 1) / 2 runs, which bounds the size of the result.
     has_words = documents.has_words[sentence_documents]
-    words = np.stack([documents.words.starts, documents.words.ends], axis=1)
+    words = replaced.move(np.stack([documents.words.starts, documents.words.ends], axis=1))
     characters = int(np.diff(on_line[~has_words]).sum())
     room = len(words) + (characters + len(on_line)) // 2 + 1
     bounds = np.empty((room, 2), np.int64)
@@ -84,31 +85,76 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, has_words, rows, bounds, table.offsets, table.pieces, tokens)
 
-    ids, token_words, starts, ends = tokens
+    ids, token_words, *bounds_of_tokens = tokens
+    starts, ends = replaced.move_back(*bounds_of_tokens)
     numbers = count_up(0, sentences.counts)
     return Layout(sentence_documents, numbers, offsets, ids, token_words, starts, ends)
 
 
-def _tokenised_line(documents: Documents) -> str:
-    """Return the line with placeholders replaced by their words.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Replaced:
+    """A line in which P placeholders are replaced by their words.
 
-    The length stays the same: a word is padded by spaces, and a word longer than its placeholder is
-    replaced by spaces.
+    `[**Hospital1 18**] today`, whose placeholder has the word `hospital`::
+
+        line      " hospital  today"
+        old       [[0, 0], [0, 18]]
+        new       [[0, 0], [0, 10]]
+
+    A word has a space on both sides, which separates it from its neighbours. Row 0 of `old` and
+    `new` is empty: it stands for the start of the line.
+
+    Attributes:
+        line: The line to tokenise.
+        old: int64 `[1 + P, 2]`, character range of each placeholder on the line of the documents.
+        new: int64 `[1 + P, 2]`, character range of its replacement on `line`.
     """
-    marks = documents.placeholders
-    pieces: list[str] = []
-    past = 0
-    for start, end, word in zip(
-        marks.starts.tolist(), marks.ends.tolist(), documents.placeholder_words, strict=True
-    ):
-        if word is None:
-            continue
-        room = end - start
-        pieces.append(documents.line[past:start])
-        # A space before the word separates it from preceding characters.
-        pieces.append(f" {word}".ljust(room) if len(word) < room else " " * room)
-        past = end
-    if not pieces:
-        return documents.line
-    pieces.append(documents.line[past:])
-    return "".join(pieces)
+
+    line: str
+    old: Ints
+    new: Ints
+
+    @classmethod
+    def from_documents(cls, documents: Documents) -> _Replaced:
+        """Replace all placeholders except those that are tokenised as they are."""
+        marks = documents.placeholders
+        has_word = np.array([word is not None for word in documents.placeholder_words], np.bool_)
+        bounds = np.stack([marks.starts, marks.ends], axis=1)[has_word]
+        old = np.concatenate([np.zeros((1, 2), np.int64), bounds])
+        words = ["", *(f" {word} " for word in documents.placeholder_words if word is not None)]
+
+        past = 0
+        pieces: list[str] = []
+        for (start, end), word in zip(old.tolist(), words, strict=True):
+            pieces += (documents.line[past:start], word)
+            past = end
+        line = "".join([*pieces, documents.line[past:]])
+
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        ends = old[:, 1] + np.cumsum(lengths - (old[:, 1] - old[:, 0]))
+        return cls(line, old, np.stack([ends - lengths, ends], axis=1))
+
+    def move(self, places: Ints) -> Ints:
+        """Convert positions on the line of the documents to positions on `line`.
+
+        A position inside a placeholder, such as the end of a sentence, moves behind its word.
+        """
+        number = np.searchsorted(self.old[:, 0], places, side="right") - 1
+        start, end = self.old[:, 0][number], self.old[:, 1][number]
+        new_start, new_end = self.new[:, 0][number], self.new[:, 1][number]
+        return np.where(places == start, new_start, new_end + np.maximum(places - end, 0))
+
+    def move_back(self, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+        """Convert tokens on `line` to character ranges on the line of the documents.
+
+        A token of a placeholder's word gets all characters of the placeholder.
+        """
+        number = np.searchsorted(self.new[:, 0], starts, side="right") - 1
+        old_start, old_end = self.old[:, 0][number], self.old[:, 1][number]
+        new_end = self.new[:, 1][number]
+        is_word = starts < new_end
+        shifts = old_end - new_end
+        return (
+            np.where(is_word, old_start, starts + shifts),
+            np.where(is_word, old_end, ends + shifts),
+        )

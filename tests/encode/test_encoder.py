@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from mslm_data.data.examples import Examples
 from mslm_data.data.reason import Reason
 from mslm_data.encode.mentions import NARROWED, Account
@@ -375,6 +376,43 @@ def test_encode__counts_sentences_without_tokens() -> None:
 
     assert len(examples) == 2
     assert account.empty == 1
+
+
+@pytest.mark.parametrize("word", ["_", "unknown", "protein kinase", None, ""])
+@pytest.mark.parametrize("mark", ["[**X**]", "[** **]", "[**Hospital1 18**]", "___"])
+@pytest.mark.parametrize("text", ["{}", "{}kinase", "a {}", "of the {} a{}b, {}"])
+def test_encode__gives_a_placeholder_the_ids_of_its_word_and_keeps_its_characters(
+    text: str, mark: str, word: str | None
+) -> None:
+    tokenizer = made.word_piece()
+    marked = text.replace("{}", mark)
+    starts = [match.start() for match in re.finditer(re.escape(mark), marked)]
+    placeholders = tuple(Placeholder(start, start + len(mark), word) for start in starts)
+    document = Document(id="d", text=marked, placeholders=placeholders)
+
+    examples, _ = encoded(tokenizer, [document, document], keep_text=True)
+
+    tokenized = text.replace("{}", mark if word is None else f" {word} ")
+    for row in rows_of(examples):
+        assert row.input_ids == tokenizer.core.encode(tokenized).ids
+        surfaces = [row.text[a:b] for a, b in zip(row.token_starts, row.token_ends, strict=True)]
+        if word:
+            pieces = tokenizer.core.encode(word, add_special_tokens=False).ids
+            assert row.text == marked
+            assert surfaces.count(mark) == len(pieces) * len(placeholders)
+
+
+def test_encode__cuts_no_word_of_a_placeholder_at_the_end_of_a_sentence() -> None:
+    document = Document(
+        id="d",
+        text="a [**Known\nname**] kinase",
+        sentences=(Sentence(0, 10), Sentence(11, 25)),
+        placeholders=(Placeholder(2, 18, "protein"),),
+    )
+
+    examples, _ = encoded(made.word_piece(), [document], keep_text=True)
+
+    assert examples.texts == ["a [**Known\nname**]", "kinase"]
 
 
 def test_encoder__rejects_a_limit_without_room() -> None:

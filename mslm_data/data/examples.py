@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.bio import paint
-from mslm_data.data.ragged import Ragged, count_up, make_offsets, take_alike
+from mslm_data.data.ragged import Ragged, count_up, make_offsets, read_only, take_alike
 from mslm_data.kernels.user_rows import find_misplaced
 
 
@@ -107,11 +107,12 @@ class Examples:
 
     def __post_init__(self) -> None:
         # numba compiles a kernel separately for read-only and for writable arrays. Columns of a
-        # mapped shard are read-only, so make all others read-only too. `bio` and `span_labels` stay
-        # writable, because a mix renumbers labels in place.
-        self.keys.flags.writeable = False
-        for column in (self.input_ids, self.word_ids, self.span_starts, self.span_ends):
-            column.values.flags.writeable = False
+        # mapped shard are read-only, so hold read-only views of all others. `bio` and `span_labels`
+        # stay writable, because a mix renumbers labels in place.
+        object.__setattr__(self, "keys", read_only(self.keys))
+        for name in ("input_ids", "word_ids", "span_starts", "span_ends"):
+            column: Ragged = getattr(self, name)
+            object.__setattr__(self, name, Ragged(read_only(column.values), column.offsets))
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -100,6 +100,13 @@ def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
     return Ragged(out[0], offsets), Ragged(out[1], offsets), Ragged(out[2], offsets)
 
 
+def read_only(array: Array) -> Array:
+    """Return a read-only view."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def make_offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Convert row lengths `[N]` to offsets, int64 `[N + 1]`: `[2, 0, 1]` -> `[0, 2, 2, 3]`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import make_offsets
+from mslm_data.data.ragged import make_offsets, read_only
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.kernels.hashing import enter_words
 from mslm_data.kernels.longest_match import PieceTable, cut_words, mark_printable
@@ -119,14 +119,6 @@ def load_longest_match(tokenizer: Tokenizer) -> LongestMatch | None:
         limits=(longest, model["max_input_chars_per_word"]),
         unknown=vocab[model["unk_token"]],
     )
-
-
-def read_only(chars: Chars) -> Chars:
-    """Return a read-only view of characters."""
-    # numba compiles a kernel separately for read-only and writable arrays.
-    view = chars.view()
-    view.flags.writeable = False
-    return view
 
 
 def _is_word(piece: str) -> bool:

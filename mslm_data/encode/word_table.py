@@ -13,9 +13,9 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, count_up, make_offsets
+from mslm_data.data.ragged import Array, count_up, make_offsets, read_only
 from mslm_data.encode import longest_match
-from mslm_data.encode.longest_match import LongestMatch, read_only
+from mslm_data.encode.longest_match import LongestMatch
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 

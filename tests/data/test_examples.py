@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,17 @@ def test_examples__take_a_tuple_of_rows() -> None:
 @pytest.mark.parametrize("keys", [[2**64 - 1], [-1], np.array([-1], np.int64)])
 def test_examples__keep_the_bits_of_keys(keys: Any) -> None:
     assert md.examples([1], keys=keys).keys.tolist() == [2**64 - 1]
+
+
+def test_examples__leave_the_arrays_of_the_caller_as_they_are() -> None:
+    keys = np.array([0, 1], np.uint64)
+    starts = Ragged.from_rows([[1], []], np.int32)
+    ends = Ragged.from_rows([[2], []], np.int32)
+    made = md.examples([3, 4], keys=keys, spans=(starts, ends))
+
+    dataclasses.replace(made, keys=keys, span_starts=starts, span_ends=ends)
+
+    keys[0] = starts.values[0] = ends.values[0] = 0
 
 
 def test_examples__cannot_be_written() -> None:

@@ -336,7 +336,22 @@ def row_concepts(rows: Rows) -> Iterator[Sequence[str]] | None:
     """
     is_mix = rows.digest is None
     has_concepts = not is_mix and rows.splits[0].split.manifest.weak
-    return (rows[row]["span_concepts"] for row in range(len(rows))) if has_concepts else None
+    return row_values(rows, "span_concepts") if has_concepts else None
+
+
+def row_values(rows: Rows, column: str) -> Iterator[Any]:
+    """Yield the value of a column in each row of a split or a subset of it."""
+    (source,) = rows.splits
+    chosen = None if source.subset is None else source.subset.numbers
+    first = 0
+    for batch in source.split.batches():
+        values = batch.column(column)
+        past = first + len(values)
+        if chosen is not None:
+            start, stop = np.searchsorted(chosen, [first, past])
+            values = values.take(chosen[start:stop] - first)
+        yield from values.to_pylist()
+        first = past
 
 
 def mention_values(values: Tags, word_ids: Tags, mentions: Ints) -> npt.NDArray[np.int64]:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
+import mslm_data as md
+from mslm_data.io import resources
 from mslm_data.metrics import (
     CLASSES,
     MEMORISED,
@@ -24,6 +27,7 @@ from mslm_data.metrics import (
     macro_f1,
     mention_values,
     resample,
+    row_concepts,
     word_mentions,
 )
 from tests.reference import mentions as twin
@@ -383,6 +387,30 @@ def test_known_mentions__are_memorised_or_new_without_concepts() -> None:
     known.add(["gout"], ["D1"])
 
     assert known.classify(["gout", "podagra"]).tolist() == [MEMORISED, NEW]
+
+
+def test_row_concepts__are_those_of_each_row_of_all_shards(tmp_path: Path) -> None:
+    lines = []
+    for number in range(60):
+        entities = [
+            {"start": start, "end": start + 3, "label": "X", "concept": f"C{number}"}
+            for start in (0, 8)[: number % 3]
+        ]
+        lines.append({"id": str(number), "text": "Flu and flu.", "entities": entities})
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    split = md.build(
+        "jsonl",
+        input=tmp_path / "train.jsonl",
+        tokenizer=resources.path("vocab", "sample/vocab.txt"),
+        out=tmp_path / "out",
+        workers=1,
+        options={"annotate.weak": True, "shard.unit_bytes": 2000},
+    )["train"]
+    assert len([*split.batches()]) > 1
+
+    for rows in (split, split.subset(documents=20)):
+        expected = [rows[row]["span_concepts"] for row in range(len(rows))]
+        assert list(row_concepts(rows) or ()) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), sub_words()), max_size=6), st.data())

@@ -31,6 +31,7 @@ from mslm_data.metrics import (
     mention_texts,
     mention_values,
     row_concepts,
+    row_values,
 )
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
@@ -314,7 +315,7 @@ def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
         return rows.doc_ids or range(len(rows))
     if rows.digest is None:  # a mix
         return range(len(rows))
-    return (rows[row]["doc_id"] for row in range(len(rows)))
+    return row_values(rows, "doc_id")
 
 
 def _score(

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.errors import TokenizerError
 from mslm_data.io import hub, json_once
 from mslm_data.io.limits import LARGEST
+from mslm_data.log import LOGGER
 
 _FILES = (
     "tokenizer.json",
@@ -328,9 +328,7 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
     is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
     lower = not is_cased if lowercase is None else lowercase
     if lower and is_cased:
-        warnings.warn(
-            f"{path.name}: lower-casing text for a vocabulary that has capitals", stacklevel=2
-        )
+        LOGGER.warning("%s: lower-casing text for a vocabulary that has capitals", path.name)
 
     core = tokenizers.Tokenizer(
         models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)

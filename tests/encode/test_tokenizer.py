@@ -113,14 +113,14 @@ def test_load__lowers_text_for_an_uncased_vocabulary(tmp_path: Path) -> None:
     assert tokens(tokenizer, "The P53 É") == ["[CLS]", "the", "p", "##53", "e", "[SEP]"]
 
 
-def test_load__lowers_text_for_a_cased_vocabulary_on_request_only(tmp_path: Path) -> None:
+def test_load__lowers_text_for_a_cased_vocabulary_on_request_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = vocab_file(tmp_path, CASED)
 
-    with pytest.warns(
-        UserWarning, match=r"vocab\.txt: lower-casing text for a vocabulary that has capitals"
-    ):
-        tokenizer = load_tokenizer(str(path), lowercase=True)
+    tokenizer = load_tokenizer(str(path), lowercase=True)
 
+    assert caplog.messages == ["vocab.txt: lower-casing text for a vocabulary that has capitals"]
     assert tokens(tokenizer, "The") == ["[CLS]", "the", "[SEP]"]
     assert tokens(load_tokenizer(str(path), lowercase=False), "The") == ["[CLS]", "The", "[SEP]"]
 

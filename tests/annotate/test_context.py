@@ -39,6 +39,7 @@ def test_contexts__equal_the_gold_scores(half: str, flag: str) -> None:
         "[fever|negated], [chills|negated] and [cough|negated] were denied",
         "NO [FEVER|negated]. [COUGH]",
         "no 2.5 cm [mass|negated]",
+        "?[pneumonia|uncertain] or [edema|uncertain]",
         "no\n[fever|negated]",
         "no\n\n[fever|negated]",
     ],

@@ -195,6 +195,14 @@ def test_checked__returns_a_private_copy_that_ignores_later_changes(
     assert modes == {0o600, 0o700}
 
 
+def test_checked__rejects_a_copy_that_was_changed(pack: Path) -> None:
+    copy = medcat_pack.checked(pack, "")
+    raw("vocab", "[]")(copy)
+
+    with pytest.raises(AnnotateError, match="delete this folder, and it is copied again"):
+        medcat_pack.checked(pack, "")
+
+
 def test_checked__copies_a_table_with_a_given_digest(tmp_path: Path) -> None:
     table = tmp_path / "concepts.csv"
     table.write_text("cui,name\n1,pain\n")

@@ -58,6 +58,17 @@ def test_watch__restarts_with_each_epoch() -> None:
     assert warned == []
 
 
+def test_watch__forgets_the_rows_seen_in_an_earlier_epoch() -> None:
+    """One of the two marked rows is seen again in each epoch."""
+    epoch = Epoch(0)
+    warned = watched(epoch, [[1, 2], [3, 4], [3, 5]])
+
+    epoch.set(1)
+    warned += watched(epoch, [[1, 2], [3, 4], [4, 5]])
+
+    assert warned == []
+
+
 def test_watch__remembers_the_rows_of_a_small_second_batch() -> None:
     assert watched(Epoch(), [[1], [2], [3], [1], [2]]) == [4]
     assert watched(Epoch(), [[1], [2], [], [3]]) == []

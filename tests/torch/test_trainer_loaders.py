@@ -104,6 +104,19 @@ def test_trainer__refuses_metrics_of_a_loader_on_several_ranks(
         one.evaluation_loop(loader.for_trainer(), "Evaluation")
 
 
+def test_compute_loss__parts_for_the_log_keep_no_graph(shards: Any, tmp_path: Path) -> None:
+    """Otherwise the graphs of all steps between two logs stay in memory."""
+    one = trainer(shards, tmp_path)
+    one.model.train()
+    batch = next(iter(MaskedDataset(shards["train"], JOINT).loader(batch_size=4)))
+
+    loss = one.compute_loss(one.model, batch)
+
+    assert loss.requires_grad
+    assert one._part_sums.keys() == {*PARTS}
+    assert not any(part.requires_grad for part in one._part_sums.values())
+
+
 def test_trainer__logs_parts_of_each_run_separately(shards: Any, tmp_path: Path) -> None:
     one = trainer(shards, tmp_path)
 

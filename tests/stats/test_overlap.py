@@ -106,6 +106,17 @@ def test_overlap__needs_13_words_side_by_side_in_one_sentence(tmp_path: Path) ->
     assert (of_second.exact.tolist(), of_second.near.tolist()) == ([], [0])
 
 
+def test_overlap__sentences_of_fewer_than_13_words_are_short(tmp_path: Path) -> None:
+    twelve = " ".join("abcdefghijkl")
+    first = folder_of(tmp_path / "first", [twelve, f"{twelve} m", f"{twelve} n n"])
+    second = folder_of(tmp_path / "second", [f"{twelve} m", twelve])
+
+    of_first, of_second = both(first, second)
+
+    assert (of_first.exact.tolist(), of_first.short) == ([0, 1], 1)
+    assert (of_second.exact.tolist(), of_second.short) == ([0, 1], 1)
+
+
 def test_overlap__words_that_a_tokenizer_does_not_know_are_not_compared(tmp_path: Path) -> None:
     first = folder_of(tmp_path / "first", ["kinase 🧬 gene", "🧬", "腫"])
     second = folder_of(tmp_path / "second", ["kinase gene", "☃"])

@@ -122,6 +122,19 @@ def test_subset__warns_of_labels_with_fewer_mentions(folder: Path, tmp_path: Pat
     )
 
 
+def test_subset__says_that_a_protected_folder_holds_patients_text(
+    folder: Path, tmp_path: Path
+) -> None:
+    options = {"about.protected": True}
+    md.build("blurb/bc2gm", sample=True, out=tmp_path / "notes", workers=1, options=options)
+
+    plain = run("subset", folder, "--documents", 4, "--out", tmp_path / "few")
+    notes = run("subset", tmp_path / "notes", "--documents", 4, "--out", tmp_path / "few-notes")
+
+    assert "patients' text" not in plain.out
+    assert f"{tmp_path / 'few-notes'}: patients' text" in notes.out
+
+
 def test_subset__rejects_a_url_as_output(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,8 +185,13 @@ def test_show__accepts_a_mix(shards: md.Shards) -> None:
     assert md.show(mixed, "elm", rows=2).html.count('<p class="s"') == 2
 
 
-def test_show__shows_patients_text_only_on_request(notes: md.Shards) -> None:
-    for rows in (notes["train"], md.mix([notes["train"], notes["test"]])):
+def test_show__shows_patients_text_only_on_request(shards: md.Shards, notes: md.Shards) -> None:
+    for rows in (
+        notes["train"],
+        md.mix([notes["train"], notes["test"]]),
+        md.mix([notes["train"], shards["test"]]),
+        md.mix([shards["train"], notes["test"]]),
+    ):
         with pytest.raises(md.MslmDataError, match=r"holds patients' text.* pass show_text=True"):
             md.show(rows, "joint")
         assert '<p class="s"' in md.show(rows, "joint", show_text=True).html

@@ -7,10 +7,8 @@ such as `[SEP]`, is encoded as text.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import BertWordPieceTokenizer, decoders, models, pre_tokenizers, processors
 
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import TokenizerError
-from mslm_data.io import hub, json_once
-from mslm_data.io.limits import LARGEST
+from mslm_data.io import hub
 from mslm_data.log import LOGGER
 
 _FILES = (
@@ -35,14 +33,10 @@ _FILES = (
     "vocab.json",
     "merges.txt",
 )
-_CHARACTER_MAP = re.compile(r'"precompiled_charsmap"\s*:\s*("(?:[^"\\]|\\.)*")')
 
-_MAX_HOLES = 1 << 20
-"""Maximum number of ids without a token. A single huge id would otherwise fill memory, since tables
-have an item per id."""
-
-_PROBE = "\u2603\U0010fffd 7x"
-"""Text with characters missing from almost all vocabularies, to check that encoding works."""
+_PROBE = "a 0 the A \u2603\U0010fffd 7x"
+"""Text to find the special tokens around a row. Its last characters are missing from almost all
+vocabularies: a tokenizer that cannot encode unknown characters fails here, and not in a build."""
 
 _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
 """Kind of special token -> its usual names."""
@@ -137,7 +131,14 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
             f"{name}: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder with "
             "one"
         )
-    return _read_folder(_fetch_from_hub(name), lowercase)
+    try:
+        folder = hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
+    except hub.NotFetchedError as error:
+        raise TokenizerError(
+            f"{name}: no such file or folder, and the hub {error}; pass "
+            "a path to a tokenizer.json, a vocab.txt or a folder"
+        ) from None
+    return _read_folder(folder, lowercase)
 
 
 def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
@@ -151,7 +152,6 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
     Raises:
         TokenizerError: The text is not a valid tokenizer.
     """
-    _check_character_maps(text)
     with library_errors("tokenizer.json: not a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
     return _prepare(core, names or {})
@@ -168,25 +168,6 @@ def open_tokenizer(file: Path) -> tokenizers.Tokenizer:
     data = file.read_bytes()
     with library_errors(f"{file}: expected a tokenizer of the tokenizers library: "):
         return tokenizers.Tokenizer.from_buffer(data)
-
-
-def _check_character_maps(text: str) -> None:
-    """Check the size declared in a SentencePiece character map.
-
-    The map starts with the size of a table in 4 bytes. The library allocates this size without
-    checking it, and aborts the process if there is not enough memory.
-    """
-    for quoted in _CHARACTER_MAP.findall(text):
-        try:
-            data = base64.b64decode(json.loads(quoted))
-        except ValueError:  # the library will report the error
-            continue
-        size = int.from_bytes(data[:4], "little")
-        if size > len(data) - 4:
-            raise TokenizerError(
-                f"tokenizer.json: precompiled_charsmap declares a table of {size:,} bytes, but has "
-                f"{max(len(data) - 4, 0):,}; the file is damaged, copy it again"
-            )
 
 
 @contextmanager
@@ -232,7 +213,6 @@ def _read_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
 
 
 def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> Tokenizer:
-    _check_size(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -242,42 +222,9 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
     except OSError as error:
         raise TokenizerError(f"{path}: cannot read the file: {error.strerror}") from None
 
-    if text.lstrip().startswith("{"):
-        _check_unique_keys(path, text.encode())
-        return parse_tokenizer(text, names)
-    return _prepare(_make_word_piece(path, text, lowercase), names)
-
-
-def _check_size(path: Path) -> None:
-    """Check that a file is at most `LARGEST` bytes."""
-    # The library parses about 3 MiB per second, and cannot be interrupted.
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise TokenizerError(
-            f"{path}: too large for a tokenizer: {size >> 20} MiB, maximum {LARGEST >> 20} MiB; "
-            "pass a tokenizer.json, a vocab.txt or a folder with one"
-        )
-
-
-def _check_unique_keys(path: Path, data: bytes) -> None:
-    """Check that JSON has no duplicate keys; the library reports other errors."""
-    try:
-        json_once.decode(data)
-    except json_once.KeyTwiceError as error:
-        raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
-    except json_once.DECODE_ERRORS:
-        return
-
-
-def _fetch_from_hub(name: str) -> Path:
-    """Download the tokenizer files of a Hub repository."""
-    try:
-        return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
-    except hub.NotFetchedError as error:
-        raise TokenizerError(
-            f"{name}: no such file or folder, and the hub {error}; pass "
-            "a path to a tokenizer.json, a vocab.txt or a folder"
-        ) from None
+    if not text.lstrip().startswith("{"):
+        text = _make_word_piece(path, text, lowercase)
+    return parse_tokenizer(text, names)
 
 
 def _read_token_names(folder: Path) -> dict[str, str]:
@@ -286,7 +233,10 @@ def _read_token_names(folder: Path) -> dict[str, str]:
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if not (folder / file).is_file():
             continue
-        config = _read_object(folder / file)
+        try:
+            config = msgspec.json.decode((folder / file).read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError) as error:
+            raise TokenizerError(f"{folder / file}: expected a JSON object: {error}") from None
         for kind in _USUAL:
             token = config.get(f"{kind}_token")
             if isinstance(token, dict):
@@ -296,23 +246,8 @@ def _read_token_names(folder: Path) -> dict[str, str]:
     return names
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        _check_size(path)
-        value = json_once.decode(path.read_bytes())
-    except json_once.KeyTwiceError as error:
-        raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
-    except (OSError, ValueError, *json_once.DECODE_ERRORS) as error:
-        raise TokenizerError(
-            f"{path}: expected a JSON object, got {type(error).__name__}"
-        ) from None
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path}: expected a JSON object, got {type(value).__name__}")
-    return value
-
-
-def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
-    """Make a BERT tokenizer from a vocabulary with a piece per line."""
+def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> str:
+    """Make the `tokenizer.json` of a BERT tokenizer from a vocabulary with a piece per line."""
     # An empty line is a piece too: removing it would shift the following ids.
     pieces = [line.removesuffix("\r") for line in text.split("\n")]
     if not pieces[-1]:
@@ -330,26 +265,12 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
     if lower and is_cased:
         LOGGER.warning("%s: lower-casing text for a vocabulary that has capitals", path.name)
 
-    core = tokenizers.Tokenizer(
-        models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
-    )
-    core.normalizer = normalizers.BertNormalizer(lowercase=lower)
-    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.decoder = decoders.WordPiece()
-    core.post_processor = processors.BertProcessing(
-        ("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"])
-    )
-    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    core.add_special_tokens([token for token in special if token in vocab])
-    return core
+    content: str = BertWordPieceTokenizer(vocab, lowercase=lower).to_str()
+    return content
 
 
 def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
     """Make a RoBERTa tokenizer from its vocabulary and merges."""
-    for name in ("vocab.json", "merges.txt"):
-        _check_size(folder / name)
-    _check_unique_keys(folder / "vocab.json", (folder / "vocab.json").read_bytes())
-
     core = tokenizers.Tokenizer(
         models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     )
@@ -379,14 +300,10 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
         core.model.dropout = None
     core.encode_special_tokens = True  # encode `[SEP]` in text as text
 
-    size = _count_ids(core)
     text = core.to_str()
     # ByteLevel may be nested in a Sequence, so search the whole pre-tokenizer.
-    pre_tokenizer = json.dumps(json.loads(text).get("pre_tokenizer"))
-    lead = " " if '"ByteLevel"' in pre_tokenizer else ""
-    with library_errors("tokenizer: cannot encode text: "):
-        prefix, suffix = _around(core)
-        core.encode(_PROBE)
+    pre_tokenizer = json.dumps(json.loads(text)["pre_tokenizer"])
+    prefix, suffix = _find_special_around(core)
 
     known = {
         kind: _find_id(core, (names[kind],) if kind in names else usual)
@@ -394,30 +311,18 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     }
     added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
     present = {id_ for id_ in known.values() if id_ >= 0}
-    special = tuple(sorted(added | present | set(prefix) | set(suffix)))
-    if max(special, default=0) >= size:
-        raise TokenizerError(
-            f"tokenizer: expected special ids below the vocabulary size {size}, got {special[-1]}"
-        )
-
-    ids = TokenIds(size=size, special=special, **known)
-    return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
-
-
-def _count_ids(core: tokenizers.Tokenizer) -> int:
-    """Return the vocabulary size, the maximum id + 1."""
-    ids = core.get_vocab(with_added_tokens=True).values()
-    size = max(ids, default=-1) + 1
-    if len(set(ids)) < len(ids):
-        raise TokenizerError(
-            f"tokenizer: expected unique ids, got {len(set(ids))} ids for {len(ids)} tokens"
-        )
-    if size > len(ids) + _MAX_HOLES:
-        raise TokenizerError(
-            f"tokenizer: expected ids without large gaps, got id {size - 1} in a vocabulary of "
-            f"{len(ids)}"
-        )
-    return int(size)
+    return Tokenizer(
+        core=core,
+        ids=TokenIds(
+            size=max(core.get_vocab(with_added_tokens=True).values()) + 1,
+            special=tuple(sorted(added | present | set(prefix) | set(suffix))),
+            **known,
+        ),
+        prefix=prefix,
+        suffix=suffix,
+        lead=" " if '"ByteLevel"' in pre_tokenizer else "",
+        json=text,
+    )
 
 
 def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
@@ -429,15 +334,16 @@ def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
     return -1
 
 
-def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _find_special_around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the special ids before and after a row."""
-    # Encode a short text with and without special tokens. A vocabulary may lack some of the texts.
-    for probe in ("a", "0", "the", "A"):
-        bare = core.encode(probe, add_special_tokens=False).ids
-        full = core.encode(probe).ids
-        for start in range(len(full) - len(bare) + 1):
-            if bare and full[start : start + len(bare)] == bare:
-                return tuple(full[:start]), tuple(full[start + len(bare) :])
-    raise TokenizerError(
-        "tokenizer: expected tokens for 'a', '0', 'the' or 'A', got none; check its vocabulary"
-    )
+    with library_errors("tokenizer: cannot encode text: "):
+        encoding = core.encode(_PROBE)
+    is_special = encoding.special_tokens_mask
+    if 0 not in is_special:
+        raise TokenizerError(
+            "tokenizer: expected tokens for 'a 0 the A', got none; check its vocabulary"
+        )
+
+    start = is_special.index(0)
+    stop = len(is_special) - is_special[::-1].index(0)
+    return tuple(encoding.ids[:start]), tuple(encoding.ids[stop:])

@@ -1,4 +1,4 @@
-"""Checks of other files than corpora: pipelines, strategies, lexicons, scores, tables, tokenizers."""
+"""Checks of other files than corpora: pipelines, strategies, lexicons, scores, tables, vocabularies."""
 
 from __future__ import annotations
 
@@ -128,23 +128,6 @@ def build_notes(folder: Path) -> None:
     checks.building(
         "notes", "NOTEEVENTS.csv", labels=("Disease",), segment="clinical", annotate=annotate
     )(folder)
-
-
-def tokenizers() -> list[bytes]:
-    """Return small tokenizers of several kinds."""
-    kinds = [
-        {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1, "the": 2}, "unk_token": "[UNK]"},
-        {"type": "WordPiece", "vocab": {"a": 0, "[UNK]": 1, "the": 2, "##s": 3}, "unk_token": "[UNK]",
-         "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
-        {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0], ["the", -2.5]]},
-        {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "byte_fallback": False},
-    ]  # fmt: skip
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    added = [{"id": 1, "content": "[UNK]", "special": True, **flags}]
-    return [
-        json.dumps({"version": "1.0", "added_tokens": added, "model": model}).encode()
-        for model in kinds
-    ]
 
 
 def load_tokenizer(file: str) -> Check:

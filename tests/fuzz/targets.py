@@ -11,7 +11,6 @@ from pathlib import Path
 
 from mslm_data.errors import MslmDataError
 from mslm_data.shard.manifest import read_manifest
-from tests import made
 from tests.fuzz import artifacts, mutations, seeds, words
 from tests.fuzz.checks import Check, blessed, building, packing, source, verified
 from tests.fuzz.seeds import CANARY, SHARD
@@ -535,15 +534,6 @@ TARGETS: dict[str, Target] = {
     ),
     "counts": Target(
         file="x.tsv", seeds=lambda: [seeds.COUNTS], check=artifacts.read_counts, private=False
-    ),
-    "tokenizer": Target(
-        file="tokenizer.json",
-        seeds=lambda: (
-            [one().json.encode() for one in made.TOKENIZERS.values()] + artifacts.tokenizers()
-        ),
-        check=artifacts.load_tokenizer("tokenizer.json"),
-        tokens=words.TOKENIZER,
-        private=False,
     ),
     "tokenizer-vocab": Target(
         file="vocab.txt",

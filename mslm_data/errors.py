@@ -14,6 +14,20 @@ from pathlib import Path
 from mslm_data.folders import cache_root
 from mslm_data.log import plain
 
+_ADVICE = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space of your quota",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.EFAULT: "check whether an input file was cut short",
+    errno.EIO: "check the disk and its connection",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "close other programs",
+    errno.ENOMEM: "close other programs, or ask for fewer --workers",
+}
+"""Advice for errors of the system. Other errors are reported in the system's words only."""
+
 
 class MslmDataError(Exception):
     """Base class of errors in data, pipelines and the environment.
@@ -147,3 +161,10 @@ def system_message(error: OSError) -> str:
     if not known and error.errno in (errno.ENOSPC, errno.EDQUOT):
         message = f"{message}, on the disk of --out or of the cache folder {cache_root()}"
     return f"{error.filename}: {message}" if known else message
+
+
+def explain_system_error(error: OSError) -> str:
+    """Return the system's message for an error with advice, if any helps; "" for other errors."""
+    message = system_message(error)
+    advice = _ADVICE.get(error.errno or 0)
+    return f"{message}; {advice}, then run the same command again" if advice else message

@@ -6,7 +6,6 @@ Its files are private, signals end it cleanly, and each end has an exit code and
 from __future__ import annotations
 
 import codecs
-import errno
 import gc
 import io
 import logging
@@ -24,7 +23,7 @@ from types import FrameType
 
 import click
 
-from mslm_data.errors import MslmDataError, system_message
+from mslm_data.errors import MslmDataError, explain_system_error
 from mslm_data.log import LOGGER, TO_KEEP, plain
 
 INTERRUPTED, OUTPUT_CLOSED, TERMINATED = 130, 141, 143
@@ -32,20 +31,6 @@ INTERRUPTED, OUTPUT_CLOSED, TERMINATED = 130, 141, 143
 
 _COLLECT_AFTER = 50_000
 """Number of new objects between garbage collections. Python's default is 700 to 2,000."""
-
-_ADVICE = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space of your quota",
-    errno.EACCES: "change its permissions, or choose another place",
-    errno.EPERM: "change its permissions, or choose another place",
-    errno.EROFS: "choose another place",
-    errno.EFAULT: "check whether an input file was cut short",
-    errno.EIO: "check the disk and its connection",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "close other programs",
-    errno.ENOMEM: "close other programs, or ask for fewer --workers",
-}
-"""Advice for errors of the system. Other errors are reported in the system's words only."""
 
 
 _CLEANING_S = 5.0
@@ -270,9 +255,8 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
         return (
             "the current folder was removed; change to another (cd) and run the same command again"
         )
-    if isinstance(error, OSError) and (message := system_message(error)):
-        advice = _ADVICE.get(error.errno or 0)
-        return f"{message}; {advice}, then run the same command again" if advice else message
+    if isinstance(error, OSError) and (message := explain_system_error(error)):
+        return message
     return f"{_unexpected(causes)}, which should not happen; `mslm-data --debug …` shows more"
 
 

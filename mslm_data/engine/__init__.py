@@ -1,16 +1,26 @@
-"""Engines run the tasks of a build: in this process, in a process pool, or on a Ray cluster.
+"""Engines run the tasks of a build: in this process, in worker processes, or on a Ray cluster.
 
-An engine runs each task at least once. Tasks leave receipts, so a repeated task does nothing new.
+```text
+    build ── tasks ──→ Run ── exchange ──→ this process | a host with workers | Ray
+          ←─ answers ─     ←─ outcomes ──
+```
+
+`start` chooses the processes. `Run` is the same for all: it takes tasks lazily, hands out answers
+as they come, and asks what to do when a process has died. A task may run more than once, so it must
+be repeatable.
 """
 
 from __future__ import annotations
 
+import itertools
+import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from mslm_data.errors import BuildError, MslmDataError, system_message
+from mslm_data.errors import BuildError, MslmDataError, explain_system_error, system_message
 from mslm_data.registry import Registry
 
 WORTH_WORKERS = 32 << 20
@@ -33,6 +43,233 @@ class Task(Protocol):
 
 
 AnyTask = TypeVar("AnyTask", bound=Task)
+
+
+class Work(Protocol):
+    """Runs a task. It must be picklable, because other processes get a copy."""
+
+    def __call__(self, task: Any) -> Any:
+        """Run a task, and return its answer, which must be picklable too.
+
+        Raises:
+            MslmDataError: Reaches the caller of `Run` as it is. Of any other exception, only the
+                class and place do; see `safe`.
+        """
+        ...
+
+
+class Preload(NamedTuple):
+    """A function to call before any task, so that worker processes share the data it loads.
+
+    Attributes:
+        function: Import path of the function, `package.module:name`.
+        argument: Argument of the function; never text of a document.
+    """
+
+    function: str
+    argument: str
+
+
+class Died(NamedTuple):
+    """The outcome of a task whose process died.
+
+    Attributes:
+        how: A signal, an exit code or an error class.
+        note: The last value that the task gave to `note`. None: there was none.
+    """
+
+    how: str
+    note: Any
+
+
+class Crew(Protocol):
+    """Processes that run tasks."""
+
+    @property
+    def size(self) -> int:
+        """Maximum number of tasks at the same time. It may change."""
+        ...
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        """Start tasks, and wait for the next outcome of any task.
+
+        Args:
+            tasks: A number and a task each. At most `size` may run.
+
+        Returns:
+            Number of a task; and its answer, a `MslmDataError` or `Died`. The number does not
+                matter if processes cannot be started at all.
+
+        Raises:
+            BuildError: Processes cannot be started, or are lost.
+        """
+        ...
+
+
+class Run:
+    """Runs tasks in the processes of a crew. Several rounds of tasks may share one."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._numbers = itertools.count()
+
+    def __call__(
+        self,
+        tasks: Iterable[AnyTask],
+        *,
+        died: Callable[[AnyTask, str, Any], AnyTask] | None = None,
+    ) -> Iterator[tuple[AnyTask, Any]]:
+        """Run tasks, and yield each with its answer as it finishes, in any order.
+
+        Args:
+            tasks: The tasks, taken when a process is free.
+            died: Called as `died(task, how, note)` when a process has died at a task: with a
+                signal, exit code or error class, and the last value that the task gave to `note`.
+                Returns the task to run in its place, which is then the one yielded, or raises.
+                Default: each task may run twice.
+
+        Raises:
+            MslmDataError: A task failed, a process died too often, or no process starts. Other
+                tasks are abandoned, and no further round is possible.
+        """
+        died = died or _OnceMore()
+        waiting = iter(tasks)
+        running: dict[int, AnyTask] = {}
+
+        while True:
+            free = self._crew.size - len(running)
+            new_tasks = itertools.islice(waiting, max(free, 0))
+            started = {next(self._numbers): task for task in new_tasks}
+            running |= started
+            if not running:
+                return
+
+            number, outcome = self._crew.exchange([*started.items()])
+            if isinstance(outcome, MslmDataError):
+                raise outcome
+            task = running.pop(number)
+            if isinstance(outcome, Died):
+                waiting = itertools.chain([died(task, *outcome)], waiting)
+            else:
+                yield task, outcome
+
+
+class _OnceMore:
+    """Runs a task once more after a death; the default of `Run`."""
+
+    def __init__(self) -> None:
+        self._died: set[str] = set()
+
+    def __call__(self, task: AnyTask, how: str, _: Any) -> AnyTask:
+        if task.name in self._died:
+            raise death_error(task.name, how)
+        self._died.add(task.name)
+        return task
+
+
+def death_error(where: str, how: str) -> BuildError:
+    """Return the error for a task that a process did not survive, with probable cause and advice.
+
+    Args:
+        where: The task or document; never text.
+        how: From `Died`.
+    """
+    cause, advice = "out of memory?", "fewer --workers need less memory"
+    if how == _SIGBUS:
+        cause = "a file was cut short while it was read, or a disk is full or cannot be read"
+        advice = "restore the file or check the disk"
+    return BuildError(
+        f"{where}: a worker process died twice (the last: {how}, {cause}); {advice}, and the same "
+        "command resumes the build"
+    )
+
+
+_SIGBUS = f"signal {int(getattr(signal, 'SIGBUS', 0))}"
+
+
+@contextmanager
+def start(
+    work: Work,
+    *,
+    workers: int | None = None,
+    preload: Preload | None = None,
+    engine: str = "local",
+    paths: Sequence[str] = (),
+) -> Iterator[Run]:
+    """Start processes for tasks. All of them are gone when the context ends, however it ends.
+
+    Args:
+        work: Runs a task.
+        workers: Maximum number of tasks at the same time. 1 on the local engine: tasks run in this
+            process. Default: the number of available CPUs.
+        preload: Loads the data that worker processes share, once per machine if possible.
+        engine: `local` for this machine, or `ray` for the cluster of RAY_ADDRESS.
+        paths: Files and folders that all machines must see.
+
+    Raises:
+        BuildError: No process can be started, there is no cluster, or a machine of it lacks a path
+            or a package version.
+        PipelineError: There is no such engine.
+    """
+    with _STARTS.load(engine)(work, workers, preload, paths) as crew:
+        yield Run(crew)
+
+
+_STARTS = Registry(
+    "engine", {"local": "mslm_data.engine.local:start", "ray": "mslm_data.engine.ray:start"}
+)
+
+
+# In the process of a task -------------------------------------------------------------------------
+
+_noted: Callable[[Any], object] = lambda _: None  # noqa: E731 - a default that engines replace
+
+
+def note(value: Any) -> None:
+    """Note a value, such as the number of a document, in case this process dies at the task.
+
+    `died` of `Run` receives the last value of the task. Without worker processes, nothing happens.
+
+    Args:
+        value: A small value, never text.
+    """
+    _noted(value)
+
+
+def send_notes_to(function: Callable[[Any], object]) -> None:
+    """Set the function that `note` calls in this process."""
+    global _noted  # noqa: PLW0603 - one task runs in a process at a time
+    _noted = function
+
+
+def safe(name: str, error: BaseException) -> MslmDataError:
+    """Return an error that may leave the process of a task and be shown.
+
+    Messages of foreign exceptions may contain text of notes.
+
+    Args:
+        name: Name of the task.
+        error: Any exception.
+
+    Returns:
+        Our own error unchanged, or a `BuildError` with the class and place of any other.
+    """
+    if isinstance(error, MslmDataError):
+        return error
+    if isinstance(error, MemoryError):
+        return BuildError(f"{name}: out of memory; run the same command again with fewer --workers")
+    if isinstance(error, OSError) and (message := explain_system_error(error)):
+        return BuildError(f"{name}: {message}")
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return BuildError(
+        f"{name}: {type(error).__name__} in {place}, which should not happen; --workers 1 with "
+        "--debug shows more"
+    )
+
+
+# Replaced by `start` ---------------------------------------------------------------------------
+
 Task_contra = TypeVar("Task_contra", bound=Task, contravariant=True)
 
 
@@ -73,18 +310,6 @@ class Worker(Protocol[Task_contra]):
             BuildError: The task has crashed processes too often.
         """
         ...
-
-
-class Preload(NamedTuple):
-    """A function to call before any task, so that worker processes share the data it loads.
-
-    Attributes:
-        function: Import path of the function, `package.module:name`.
-        argument: Argument of the function; never text of a document.
-    """
-
-    function: str
-    argument: str
 
 
 class Engine(Protocol):

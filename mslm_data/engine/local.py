@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mslm_data.engine import AnyTask, Preload, Worker
+from mslm_data.engine import AnyTask, Crew, Preload, Task, Work, Worker, safe
+from mslm_data.errors import MslmDataError
 
 if TYPE_CHECKING:
     from mslm_data.engine.pool import Pool
@@ -100,6 +101,50 @@ def run(
     else:
         with started(preload) as pool:
             _run_all(worker, tasks, pool, workers or cpus(), done)
+
+
+@contextmanager
+def start(
+    work: Work, workers: int | None, preload: Preload | None, _: Sequence[str] = ()
+) -> Iterator[Crew]:
+    """Run tasks in this process (1 worker), or in workers of this machine; see `engine.start`.
+
+    Systems without fork run all tasks in this process.
+    """
+    if workers == 1 or not _can_fork():
+        yield _ThisProcess(work)
+        return
+
+    # Import late: a run in this process needs none of these.
+    from mslm_data.engine.cpus import cpus
+    from mslm_data.engine.host import Host
+    from mslm_data.kernels import _jit
+
+    _jit.log_compilation_of_workers()  # workers print nothing
+    host = Host(work, workers or cpus(), preload)
+    try:
+        host.start()
+        yield host
+    finally:
+        host.end()
+
+
+class _ThisProcess:
+    """Runs tasks in this process; see `Crew`."""
+
+    size = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        ((number, task),) = tasks
+        try:
+            return number, self._work(task)
+        except (MslmDataError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise safe(task.name, error) from error
 
 
 def _can_fork() -> bool:

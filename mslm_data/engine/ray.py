@@ -26,7 +26,7 @@ from typing import Any, Generic
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
-from mslm_data.engine import AnyTask, Preload, Worker, attempt
+from mslm_data.engine import AnyTask, Preload, Work, Worker, attempt
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
@@ -333,3 +333,8 @@ def versions() -> dict[str, str]:
 
 def _node() -> str:
     return socket.gethostname()
+
+
+def start(work: Work, workers: int | None, preload: Preload | None, paths: Sequence[str]) -> Any:
+    """Run tasks on a Ray cluster; see `engine.start`."""
+    raise NotImplementedError

@@ -1,0 +1,322 @@
+"""Worker processes on this machine, forked by a host process.
+
+```text
+    leader ── a pipe ──→ host ── forks, a pipe each ──→ worker, worker, …
+```
+
+Workers are not forked by the leader itself, for four reasons:
+
+* The host loads a model of many gigabytes once, and all workers share its pages.
+* The host loads while the leader scans the input.
+* The host has no threads when it forks; the user's program may have some.
+* The host has its own main module, so scripts need no `if __name__ == "__main__":`.
+
+A worker has one task at a time and a pipe of its own, so a death belongs to a known task.
+
+No process is left behind. The host kills its workers on SIGTERM, or when the leader's end of the
+pipe is closed. Workers exit when the host is gone. All of them hold the host's end of the pipe, so
+the leader reads the end of file only after all of them are gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.spawn import get_executable
+from typing import Any, NamedTuple
+
+from mslm_data.engine import Died, Preload, Task, Work, safe, send_notes_to
+from mslm_data.engine.memory import keep_freed_memory
+from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.log import LOGGER
+
+# The leader's side --------------------------------------------------------------------------------
+
+
+class Host:
+    """The host and its workers, as seen by the leader; see `engine.Crew`.
+
+    Attributes:
+        size: Maximum number of workers.
+    """
+
+    def __init__(self, work: Work, size: int, preload: Preload | None) -> None:
+        """Prepare a host without starting it.
+
+        Args:
+            work: Runs a task.
+            size: Maximum number of workers.
+            preload: What the host loads.
+        """
+        self.size = size
+        self._work: Work | None = work  # None once sent
+        self._preload = preload
+
+        self._pipe, self._theirs = Pipe()
+        self._starter = threading.Thread(target=self._start)
+        self._has_started = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._error: OSError | None = None
+
+    def start(self) -> None:
+        """Start the host, which starts loading.
+
+        Raises:
+            BuildError: The process cannot be started.
+        """
+        # Ctrl-C is raised in the main thread, so start the process in another one: completely or
+        # not at all.
+        self._starter.start()
+        self._has_started.wait()  # not `join`, which marks the thread as ended when interrupted
+        self._theirs.close()
+        if self._error is not None:
+            raise _cannot_start(self._error) from None
+        self._send(self._preload)
+
+    def _start(self) -> None:
+        # A terminal sends Ctrl-C to all processes of a command. The host inherits this mask, so
+        # that only the leader reacts and ends the others.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+        command = (
+            f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; "
+            f"from {__name__} import serve; serve({self._theirs.fileno()})"
+        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code
+                [get_executable(), "-c", command],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[self._theirs.fileno()],
+            )
+        except OSError as error:
+            self._error = error
+        finally:
+            self._has_started.set()
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        # Sent now, and not at the start, because a host that is loading does not read.
+        if self._work is not None:
+            self._send(self._work)
+            self._work = None
+
+        # The host sends nothing before it has read all tasks, so both never wait in `send`.
+        self._send(tasks)
+        try:
+            number, outcome = self._pipe.recv()
+        except (EOFError, OSError):
+            raise _host_killed() from None
+        return number, outcome
+
+    def _send(self, message: object) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError:
+            raise _host_killed() from None
+
+    def end(self) -> None:
+        """Kill the host and its workers, and wait until they are gone."""
+        if self._starter.ident is not None:
+            self._has_started.wait()
+        self._theirs.close()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            # The end of file comes when the last worker has closed its copy of the pipe.
+            with suppress(OSError):
+                while os.read(self._pipe.fileno(), 1 << 16):
+                    pass
+        self._pipe.close()
+
+
+def _cannot_start(error: OSError) -> BuildError:
+    return BuildError(
+        f"engine 'local': expected to start a process, got {type(error).__name__} (out of "
+        "memory?); run the same command again with fewer --workers"
+    )
+
+
+def _host_killed() -> BuildError:
+    return BuildError(
+        "engine 'local': the process that starts workers was killed (out of memory?); run the same "
+        "command again with fewer --workers"
+    )
+
+
+# The host's side ----------------------------------------------------------------------------------
+
+
+def serve(handle: int) -> None:
+    """Load the preload, then run tasks in workers until the leader is gone.
+
+    Args:
+        handle: File descriptor of the pipe to the leader.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the leader may ignore it
+    os.umask(0o077)
+    os.set_inheritable(handle, False)
+    keep_freed_memory()
+    LOGGER.disabled = True  # only the leader logs
+
+    pipe = Connection(handle)
+    try:
+        _load(pipe.recv())
+        # A worker that is being forked has this handler for a moment, and no workers of its own.
+        host = os.getpid()
+        signal.signal(signal.SIGTERM, lambda *_: _leave() if os.getpid() == host else os._exit(0))
+        _serve(pipe)
+    except (EOFError, OSError):  # the leader is gone
+        pass
+    finally:
+        _leave()
+
+
+def _load(preload: Preload | None) -> None:
+    # A garbage collection writes into the pages of all objects, and would copy them into each
+    # worker. Freeze the loaded objects, so that collections ignore them.
+    gc.disable()
+    if preload is not None:
+        with suppress(Exception):  # workers meet the same error, and report it
+            pkgutil.resolve_name(preload.function)(preload.argument)
+    gc.freeze()
+    gc.enable()
+
+
+def _leave() -> None:
+    """Kill all workers, wait for them so that their CPU time is counted, and exit."""
+    workers = multiprocessing.active_children()
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.join()
+    os._exit(0)
+
+
+def _serve(leader: Connection) -> None:
+    """Answer each message of the leader, a list of tasks, with one outcome."""
+    try:
+        workers = _Workers(leader.recv(), leader)
+        while True:
+            for number, task in leader.recv():
+                workers.give(number, task)
+            leader.send(workers.next_outcome())
+    except (EOFError, OSError):
+        raise
+    except MslmDataError as error:
+        leader.send((-1, error))
+    except Exception as error:  # noqa: BLE001 - unpickling may raise any class
+        reason = BuildError(
+            f"engine 'local': a worker could not read its work ({type(error).__name__}); define it "
+            "in a module that can be imported, as workers do not import the main module, or pass "
+            "--workers 1"
+        )
+        leader.send((-1, reason))
+    while True:
+        leader.recv_bytes()  # until the leader ends this process
+
+
+class _Worker(NamedTuple):
+    process: BaseProcess
+    pipe: Connection
+
+
+class _Workers:
+    """The workers of a host."""
+
+    def __init__(self, work: Work, leader: Connection) -> None:
+        self._work = work
+        self._leader = leader
+        self._idle: list[_Worker] = []
+        self._running: dict[Connection, tuple[int, _Worker]] = {}
+        self._notes: dict[int, Any] = {}
+
+    def give(self, number: int, task: Task) -> None:
+        """Send a task to an idle worker, or to a new one."""
+        self._idle = [worker for worker in self._idle if worker.process.is_alive()]
+        worker = self._idle.pop() if self._idle else self._fork()
+        with suppress(OSError):  # it has just died: its pipe will say so
+            worker.pipe.send(task)
+        self._running[worker.pipe] = number, worker
+
+    def _fork(self) -> _Worker:
+        ours, theirs = Pipe()
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=_work_off, args=(self._work, theirs))
+        try:
+            process.start()
+        except OSError as error:
+            raise _cannot_start(error) from None
+        # Only the worker keeps its end, so that the pipe ends with it. Workers that are forked
+        # later have copies of `ours` alone.
+        theirs.close()
+        return _Worker(process, ours)
+
+    def next_outcome(self) -> tuple[int, Any]:
+        """Wait for an answer or a death, and return the number of its task with it.
+
+        Raises:
+            EOFError: The leader is gone.
+        """
+        while True:
+            ready = wait([self._leader, *self._running])
+            if self._leader in ready:  # it sends nothing while it waits
+                raise EOFError
+
+            pipe = next(pipe for pipe in self._running if pipe in ready)
+            number, worker = self._running[pipe]
+            try:
+                is_answer, value = pipe.recv()
+            except (EOFError, OSError):
+                del self._running[pipe]
+                pipe.close()
+                worker.process.join()
+                return number, Died(_describe_end(worker.process), self._notes.pop(number, None))
+
+            if not is_answer:
+                self._notes[number] = value
+                continue
+            del self._running[pipe]
+            self._notes.pop(number, None)
+            self._idle.append(worker)
+            return number, value
+
+
+def _describe_end(process: BaseProcess) -> str:
+    code = process.exitcode or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+# A worker's side ----------------------------------------------------------------------------------
+
+
+def _work_off(work: Work, pipe: Connection) -> None:
+    """Answer each task, until the host is gone."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_leave_with_host, daemon=True).start()
+    send_notes_to(lambda value: pipe.send((False, value)))
+
+    with suppress(EOFError, OSError):
+        while True:
+            task = pipe.recv()
+            try:
+                # An answer that cannot be pickled is an error of the task.
+                pipe.send((True, work(task)))
+            except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
+                pipe.send((True, safe(task.name, error)))
+
+
+def _leave_with_host() -> None:
+    # The pipe does not tell: workers that are forked later keep copies of the host's end.
+    host = multiprocessing.parent_process()
+    if host is not None:
+        wait([host.sentinel])
+        os._exit(1)

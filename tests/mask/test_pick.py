@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import PipelineError
+from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Bernoulli, ByEpoch, Hints, OneOf, WithoutMentions
 from mslm_data.mask.file import parse_pick
@@ -204,6 +206,19 @@ def test_mask__unknown_words_are_masked_on_demand_only():
     assert masked_by([Pick("tokens", Budget(1.0), Eligible(unknown=True))], examples)[0] == [
         [0, 1, 1, 0]
     ]
+
+
+@pytest.mark.parametrize(
+    ("by", "masked"), [("highest", [0, 1, 0, 0, 1, 0]), ("lowest", [0, 1, 1, 1, 1, 0])]
+)
+def test_mask__only_lowest_masks_scores_of_0_or_less(by, masked, tmp_path):
+    examples = examples_of([row_of([1] * 4)])
+    scores = Ragged.from_rows([[0.0, 2.0, 0.0, -1.0, 0.5, 0.0]], np.float32)
+    about = {"size": IDS.size}
+    write_scores(tmp_path / "column" / "train" / "a.arrow", examples.keys, scores, about)
+    order = Order(by, Score(column=str(tmp_path / "column")))
+
+    assert masked_by([Pick("tokens", Budget(1.0), order=order)], examples)[0] == [masked]
 
 
 def test_mask__rate_of_the_epoch_and_of_the_step():

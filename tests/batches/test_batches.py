@@ -314,6 +314,19 @@ def test_epoch__set_to_the_present_one_keeps_a_resumed_place(train: Split) -> No
     assert all_lists(again) == every[3:]
 
 
+def test_epoch__set_to_the_present_one_after_a_resume_at_its_end_leaves_nothing(
+    train: Split,
+) -> None:
+    batches = Batches(train, JOINT, batch_size=16, epoch=2)
+    list(batches)
+    again = Batches(train, JOINT, batch_size=16)
+
+    again.load_state_dict(batches.state_dict())
+    again.epoch = 2
+
+    assert all_lists(again) == []
+
+
 def test_batches__travel_to_another_process(train: Split) -> None:
     batches = Batches(train, JOINT, batch_size=16)
 

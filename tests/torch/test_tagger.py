@@ -100,6 +100,22 @@ def test_joined__takes_a_mention_over_the_middle_from_one_window() -> None:
     assert mentions == [whole]
 
 
+@pytest.mark.parametrize(
+    ("label", "joined"), [(0, [(5, 15, 0)]), (1, [(5, 10, 0), (10, 15, 1)])], ids=["same", "other"]
+)
+def test_joined__joins_parts_with_the_same_label_only(
+    label: int, joined: list[tuple[int, int, int]]
+) -> None:
+    """Both mentions cover all words that the windows share, so one of these is the seam."""
+    mentions = merge_windows(
+        [Window(0, 13), Window(7, 20)],
+        [[WordMention(5, 13, 0, (0.9,) * 8)], [WordMention(7, 15, label, (0.2,) * 8)]],
+        np.arange(21),
+    )
+
+    assert [mention[:3] for mention in mentions] == joined
+
+
 # Texts --------------------------------------------------------------------------------------------
 
 

@@ -29,8 +29,8 @@ from mslm_data.data.bio import tag_names
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.word_table import WordTable
+from mslm_data.pipeline import EncodeOptions
 from mslm_data.segment.given import GivenSentences
 
 _LONG = 400
@@ -72,10 +72,11 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     table = _table(path, labels)
 
     def fresh() -> Encoder:
-        return Encoder(WordTable(tokenizer), numbers, max_tokens=_LONGEST)
+        return Encoder(WordTable(tokenizer), numbers, EncodeOptions(max_tokens=_LONGEST))
 
     def ours(encoder: Encoder) -> Examples:
-        return encoder.encode(documents, sentences, Account())
+        examples, _ = encoder.encode(documents, sentences)
+        return examples
 
     def peer(_: None) -> Any:
         return _align(table, theirs, labels)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizer_module
 from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import Pipeline, from_tables
@@ -154,20 +155,30 @@ def sentences_of(segmenter: Segmenter, document: Document) -> list[Sentence]:
     return list(map(Sentence, ranges.starts.tolist(), ranges.ends.tolist()))
 
 
-def encoder(tokenizer: Tokenizer, labels: Sequence[str], **options: Any) -> Encoder:
-    """Make an encoder with an empty word table and labels numbered in order."""
+def encoder(
+    tokenizer: Tokenizer, labels: Sequence[str], *, corpus: str = "", **options: Any
+) -> Encoder:
+    """Make an encoder with an empty word table and labels numbered in order.
+
+    Args:
+        tokenizer: The tokenizer.
+        labels: Label names.
+        corpus: Name of the corpus.
+        options: `EncodeOptions`; `max_tokens` may be smaller than users may set it.
+    """
     numbers = {label: number for number, label in enumerate(labels)}
-    return Encoder(WordTable(tokenizer), numbers, **options)
+    defaults = {"max_tokens": 512, "split": "mention", "join": "none", "keep_text": False}
+    chosen: Any = SimpleNamespace(**(defaults | options))
+    return Encoder(WordTable(tokenizer), numbers, chosen, corpus=corpus)
 
 
 def encoded(
     by: Encoder, given: Sequence[Document], segmenter: Segmenter | None = None
-) -> tuple[Examples, Account]:
+) -> tuple[Examples, Counts]:
     """Encode documents in one batch, with the sentences of a segmenter or by default their own."""
     documents = Documents.from_documents(given)
     sentences: Ranges = (segmenter or GivenSentences()).sentences(documents)
-    account = Account()
-    return by.encode(documents, sentences, account), account
+    return by.encode(documents, sentences)
 
 
 ODD_WORDS = (

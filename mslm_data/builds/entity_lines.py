@@ -10,10 +10,10 @@ FILE.jsonl.parts/.build unfinished work; see `folder`
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import shutil
-from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -45,10 +45,10 @@ from mslm_data.builds.story import Counter, check_unchanged
 from mslm_data.builds.tasks import Digest, Task, WorkUnit
 from mslm_data.builds.work_unit import make_receipt
 from mslm_data.builds.worker import UnitWorker
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import in_batches
 from mslm_data.data.reason import Reason
-from mslm_data.encode.mentions import Account
 from mslm_data.errors import AnnotateError, BuildError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, hash_file, write_whole, writing_whole
@@ -130,7 +130,7 @@ def write_lines(
         bytes=size,
         sha256=digest_of_lines.hexdigest(),
     )
-    return make_receipt(unit, reading, Account(), (), piece)
+    return make_receipt(unit, reading, Counts(), (), piece)
 
 
 def _line(document: Document, *, show_text: bool) -> str:
@@ -309,8 +309,8 @@ def check_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> N
 def count(receipts: Iterable[Receipt]) -> LineCounts:
     """Add up the receipts of work units."""
     documents = entities = 0
-    left_out: Counts[str] = Counts()
-    set_aside: Counts[str] = Counts()
+    left_out: collections.Counter[str] = collections.Counter()
+    set_aside: collections.Counter[str] = collections.Counter()
     places: dict[str, str] = {}
     for receipt in receipts:
         documents += receipt.piece.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,11 +14,11 @@ from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import load_word_table, make_annotator, make_schema, make_segmenter
 from mslm_data.builds.tasks import WorkUnit
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.agreement import FoundByRecord
@@ -42,7 +43,6 @@ def build_unit(
         tokenizer: The tokenizer.
         out: The unfinished folder.
     """
-    account = Account()
     with CrashLog(out, unit.name) as crash_log:
         copies = Copies(pipeline, out, unit.name) if pipeline.duplicates != "keep" else None
         reading = Reading(
@@ -50,14 +50,14 @@ def build_unit(
         )
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
-        examples = _examples(
-            unit.split, records, reading, account, labels, doc_labels, pipeline, tokenizer
+        examples, counts = _examples(
+            unit.split, records, reading, labels, doc_labels, pipeline, tokenizer
         )
 
     doc_label_names = None if doc_labels is None else [*doc_labels]
     schema = make_schema(pipeline, [*labels], doc_label_names)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    receipt = make_receipt(unit, reading, account, doc_label_names or [], piece)
+    receipt = make_receipt(unit, reading, counts, doc_label_names or [], piece)
     write_receipt(out, unit, receipt)
 
 
@@ -65,40 +65,35 @@ def _examples(
     split: str,
     records: Iterable[Record],
     reading: Reading,
-    account: Account,
     labels: dict[str, int],
     doc_labels: dict[str, int] | None,
     pipeline: Pipeline,
     tokenizer: Tokenizer,
-) -> Examples:
-    """Encode the documents of a unit as rows.
+) -> tuple[Examples, Counts]:
+    """Encode the documents of a unit as rows, and count mentions and rows.
 
     Args:
         split: The unit's split.
         records: Records of the unit.
         reading: Reads the documents.
-        account: Counts of mentions and rows; updated.
         labels: Label of mentions -> index. Labels that the pipeline does not name are added.
         doc_labels: Label of documents -> index; updated. None if the source has none.
         pipeline: The pipeline.
         tokenizer: The tokenizer.
     """
     segmenter = make_segmenter(pipeline)
-    encode = pipeline.encode
     encoder = Encoder(
         load_word_table(tokenizer),
         labels,
-        max_tokens=encode.max_tokens,
-        protect_mentions=encode.split == "mention",
-        join=encode.join == "document",
-        keep_text=encode.keep_text,
+        pipeline.encode,
+        corpus=pipeline.name,
         weak=make_annotator(pipeline).weak,
         context=pipeline.annotate.context,
-        corpus=pipeline.name,
         doc_labels=doc_labels,
     )
 
     parts = []
+    counts = Counts()
     for batch in reading.batches(records):
         # Indices follow the first occurrence in this unit; joining maps them to the shard's.
         for label in batch.mentions.used_labels():
@@ -116,26 +111,29 @@ def _examples(
 
             of_documents = {*(doc_labels or ()), *filter(None, documents.doc_labels or ())}
             check_labels(pipeline, doc_labels=of_documents)
-            examples = encoder.encode(documents, sentences, account)
+            examples, batch_counts = encoder.encode(documents, sentences)
+            counts += batch_counts
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)
     if not parts:
         # Encode an empty batch, so that the piece has all columns.
         empty = Documents.from_documents([])
         documents = reading.in_context(empty, empty.sentences)
-        parts.append(encoder.encode(documents, empty.sentences, account))
-    return concatenate(parts)
+        parts.append(encoder.encode(documents, empty.sentences)[0])
+    return concatenate(parts), counts
 
 
 def make_receipt(
     unit: WorkUnit,
     reading: Reading,
-    account: Account,
+    counts: Counts,
     doc_labels: Sequence[str],
     piece: ShardRecord,
 ) -> Receipt:
     """Return the receipt of a unit after its piece is written."""
-    left_out = reading.left_out + account.left_out
+    left_out = reading.left_out + Counter(
+        {counts.reasons[text]: number for text, number in counts.left_out.items()}
+    )
     return Receipt(
         read=reading.read,
         not_chosen=dict(sorted(reading.not_chosen.items())),
@@ -146,12 +144,12 @@ def make_receipt(
             FoundByRecord(label=label, by=by, mentions=number)
             for (label, by), number in sorted(reading.found_by.items())
         ),
-        adjusted=dict(sorted((reading.adjusted + account.adjusted).items())),
-        cut_mentions=account.cut_mentions,
-        cut_pieces=account.cut_pieces,
-        widened_mentions=account.widened,
-        windowed=account.windowed,
-        empty=account.empty,
+        adjusted=dict(sorted((reading.adjusted + Counter(counts.adjusted)).items())),
+        cut_mentions=counts.cut_mentions,
+        cut_pieces=counts.cut_pieces,
+        widened_mentions=counts.widened_mentions,
+        windowed=counts.windowed,
+        empty=counts.empty,
         set_aside=tuple(_in_order(reading.set_aside, unit)),
         duplicate_ids=tuple(sorted(unit.duplicate_ids)),
         labels=tuple(reading.labels),

@@ -10,35 +10,34 @@ from typing import Any
 import numpy as np
 
 from mslm_data.data import bio
+from mslm_data.data.counts import Counts
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.encode.layout import Ints, Layout, lay_out
-from mslm_data.encode.mentions import Account, TokenMentions, align, split_at
+from mslm_data.encode.mentions import TokenMentions, align, split_at
 from mslm_data.encode.windows import Windows, cut_sentences, join_sentences
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
 from mslm_data.kernels.pieces import wrap_rows
+from mslm_data.pipeline import EncodeOptions
 
 _EIGHT_BYTES = struct.Struct("<Q")
 
 
 class Encoder:
-    """Encoder of documents as rows of at most `max_tokens` tokens."""
+    """Encoder of documents as rows of at most `options.max_tokens` tokens."""
 
     def __init__(
         self,
         table: WordTable,
         labels: Mapping[str, int],
+        options: EncodeOptions,
         *,
-        max_tokens: int = 512,
-        protect_mentions: bool = True,
-        join: bool = False,
-        keep_text: bool = False,
+        corpus: str = "",
         weak: bool = False,
         context: bool = False,
-        corpus: str = "",
         doc_labels: dict[str, int] | None = None,
     ) -> None:
         """Store the options.
@@ -46,16 +45,10 @@ class Encoder:
         Args:
             table: Tokenizer with its cache of words.
             labels: Label -> index. The caller may add labels later, before they are used.
-            max_tokens: Maximum number of tokens in a row, including special tokens. Default: 512.
-            protect_mentions: Whether to cut long sentences outside mentions if possible. Default:
-                True. False cuts before the first word that does not fit, as Abaho et al. 2024 did.
-            join: Whether to join consecutive sentences of a document into a row, with
-                `sentence_starts`. Default: False.
-            keep_text: Whether to store the text of each row, and the characters of its tokens.
-                Default: False.
+            options: Length of rows, where sentences are cut and joined, and whether to keep text.
+            corpus: Name of the corpus, part of the key of a row. Default: "".
             weak: Whether to store concept and score of each mention. Default: False.
             context: Whether to store context flags of each mention. Default: False.
-            corpus: Name of the corpus, part of the key of a row. Default: "".
             doc_labels: Document label -> index; new labels are added. Default: None, no column
                 `doc_label`.
 
@@ -65,50 +58,55 @@ class Encoder:
         self._table = table
         self._tokenizer = table.tokenizer
         self._labels = labels
-        self._protect = protect_mentions
-        self._join = join
-        self._keep_text = keep_text
+        self._options = options
         self._weak = weak
         self._context = context
         self._corpus = corpus
         self._doc_labels = doc_labels
 
         num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        self._room = max_tokens - num_special
+        self._room = options.max_tokens - num_special
         if self._room < 1:
             raise TokenizerError(
                 f"max_tokens: expected at least {num_special + 1} (special tokens and one more), "
-                f"got {max_tokens}"
+                f"got {options.max_tokens}"
             )
 
-    def encode(self, documents: Documents, sentences: Ranges, account: Account) -> Examples:
+    def encode(self, documents: Documents, sentences: Ranges) -> tuple[Examples, Counts]:
         """Encode documents. The rows of a document do not depend on other documents.
 
         Args:
             documents: D documents, with sorted, non-overlapping mentions.
             sentences: Sentences of each document; no mention crosses a boundary.
-            account: Counts of mentions and rows; updated.
+
+        Returns:
+            The rows, and counts of rows and tokens, of their mentions, of mentions that were left
+            out or changed, and of sentences that were cut or are empty.
         """
         # Characters to tokens: of sentences, then of mentions.
         layout = lay_out(documents, sentences, self._table)
-        mentions = align(documents.mentions, layout, self._labels, account)
+        mentions, counts = align(documents.mentions, layout, self._labels)
 
         # Sentences to windows, one for each row.
-        windows = cut_sentences(layout, mentions, self._room, protect=self._protect)
+        protect = self._options.split == "mention"
+        windows = cut_sentences(layout, mentions, self._room, protect=protect)
         starts: Ragged | None = None
-        if self._join:
+        if self._options.join == "document":
             windows, starts = join_sentences(windows, layout.sentence_documents, self._room)
 
         # A mention longer than a window has a piece in each of several rows.
         pieces, rows = split_at(mentions, windows.firsts)
+        examples = self._rows(documents, layout, windows, pieces, rows, starts)
 
         per_mention = np.bincount(pieces.sources, minlength=1)
-        account.cut_mentions += int((per_mention > 1).sum())
-        account.cut_pieces += len(pieces.starts) - len(mentions.starts)
-        account.windowed += int((windows.per_sentence > 1).sum())
-        account.empty += int((windows.per_sentence == 0).sum())
-
-        return self._rows(documents, layout, windows, pieces, rows, starts)
+        counts.sequences = len(examples)
+        counts.tokens = len(examples.input_ids.values)
+        counts.mentions = len(pieces.starts)
+        counts.cut_mentions = int((per_mention > 1).sum())
+        counts.cut_pieces = len(pieces.starts) - len(mentions.starts)
+        counts.windowed = int((windows.per_sentence > 1).sum())
+        counts.empty = int((windows.per_sentence == 0).sum())
+        return examples, counts
 
     def _rows(
         self,
@@ -150,7 +148,7 @@ class Encoder:
             shifts = len(prefix) - np.repeat(windows.firsts, sentence_starts.lengths)
             places = (sentence_starts.values + shifts).astype(np.int32)
             optional["sentence_starts"] = Ragged(places, sentence_starts.offsets)
-        if self._keep_text:
+        if self._options.keep_text:
             optional |= _texts(documents.line, layout, windows, words, offsets)
         if self._weak:
             optional |= _concepts(documents.mentions, pieces)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.counts import Counts
 from mslm_data.data.documents import Mentions
 from mslm_data.data.ragged import count_up
 from mslm_data.data.reason import Reason
@@ -16,34 +16,9 @@ from mslm_data.encode.layout import Ints, Layout
 
 NO_TOKEN = Reason("no token")
 SHARED = Reason("shares its tokens with another")
-"""Reasons in `Account.left_out`."""
+"""Reasons for mentions that are left out."""
 NARROWED = "begins within a token that another mention has"
-"""Reason in `Account.adjusted`: the first token of a mention belongs to the mention before."""
-
-
-@dataclass(slots=True)
-class Account:
-    """Counts of lost and changed mentions, and of cut sentences.
-
-    The rows have `given - sum(left_out) + cut_pieces` mentions.
-
-    Attributes:
-        left_out: Reason -> number of mentions that are in no row.
-        adjusted: Reason -> number of mentions without some of their tokens.
-        cut_mentions: Number of mentions divided among several rows.
-        cut_pieces: Number of additional mentions made by dividing these.
-        windowed: Number of sentences divided among several rows.
-        empty: Number of sentences without tokens, which are in no row.
-        widened: Number of mentions that start or end inside a token, and were extended to it.
-    """
-
-    left_out: Counter[Reason] = field(default_factory=Counter)
-    adjusted: Counter[str] = field(default_factory=Counter)
-    cut_mentions: int = 0
-    cut_pieces: int = 0
-    windowed: int = 0
-    empty: int = 0
-    widened: int = 0
+"""Reason for an adjusted mention, without its first token, which belongs to the mention before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +39,8 @@ class TokenMentions:
 
 
 def align(
-    mentions: Mentions, layout: Layout, labels: Mapping[str, int], account: Account
-) -> TokenMentions:
+    mentions: Mentions, layout: Layout, labels: Mapping[str, int]
+) -> tuple[TokenMentions, Counts]:
     """Convert mentions from characters to tokens.
 
     A mention gets all tokens that overlap it, except tokens of the mention before. A mention
@@ -75,7 +50,9 @@ def align(
         mentions: Sorted, non-overlapping mentions.
         layout: Tokens of the same documents.
         labels: Label -> index, for all labels with mentions.
-        account: Counts of mentions; updated.
+
+    Returns:
+        The mentions with tokens, and the counts of those left out, adjusted and widened.
     """
     begins = mentions.starts
     stops = mentions.ends
@@ -95,18 +72,16 @@ def align(
     is_late = ~is_bare & (starts < taken)
     starts = np.maximum(starts, taken)
     is_shared = ~is_bare & (starts >= ends)
-    num_narrowed = int((is_late & ~is_shared).sum())
 
     kept = np.flatnonzero(~is_bare & ~is_shared)
     begins_within = layout.starts[starts[kept]] < begins[kept]
     ends_within = layout.ends[ends[kept] - 1] > stops[kept]
 
-    account.left_out[NO_TOKEN] += int(is_bare.sum())
-    account.left_out[SHARED] += int(is_shared.sum())
-    if num_narrowed:
-        account.adjusted[NARROWED] += num_narrowed
-    account.widened += int((begins_within | ends_within).sum())
-    return TokenMentions(starts[kept], ends[kept], indices[kept], kept)
+    counts = Counts(widened_mentions=int((begins_within | ends_within).sum()))
+    counts.leave_out(NO_TOKEN, int(is_bare.sum()))
+    counts.leave_out(SHARED, int(is_shared.sum()))
+    counts.adjust(NARROWED, int((is_late & ~is_shared).sum()))
+    return TokenMentions(starts[kept], ends[kept], indices[kept], kept), counts
 
 
 def split_at(mentions: TokenMentions, cuts: Ints) -> tuple[TokenMentions, Ints]:

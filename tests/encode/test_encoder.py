@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from mslm_data.data.examples import Examples
-from mslm_data.data.reason import Reason
-from mslm_data.encode.mentions import NARROWED, Account
+from mslm_data.encode.mentions import NARROWED
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
 from mslm_data.segment.given import GivenSentences
@@ -39,7 +39,7 @@ def twin_of(tokenizer: Tokenizer, **options: Any) -> Twin:
 
 def encoded(
     tokenizer: Tokenizer, documents: Sequence[Document], **options: Any
-) -> tuple[Examples, Account]:
+) -> tuple[Examples, Counts]:
     return made.encoded(made.encoder(tokenizer, LABELS, **options), documents)
 
 
@@ -74,15 +74,17 @@ def rows_of(examples: Examples) -> list[Row]:
     ]
 
 
-def count_of(account: Account) -> Count:
+def count_of(counts: Counts) -> Count:
     return Count(
-        left_out=+account.left_out,
-        narrowed=account.adjusted.total(),
-        cut_mentions=account.cut_mentions,
-        cut_pieces=account.cut_pieces,
-        windowed=account.windowed,
-        empty=account.empty,
-        widened=account.widened,
+        left_out=Counter(
+            {counts.reasons[text]: number for text, number in counts.left_out.items()}
+        ),
+        narrowed=sum(counts.adjusted.values()),
+        cut_mentions=counts.cut_mentions,
+        cut_pieces=counts.cut_pieces,
+        windowed=counts.windowed,
+        empty=counts.empty,
+        widened=counts.widened_mentions,
     )
 
 
@@ -109,12 +111,12 @@ def test_encode__equals_its_twin(
     tokenizer = made.TOKENIZERS[name]()
     twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect, corpus="mine", join=join)
 
-    examples, account = encoded(
+    examples, counts = encoded(
         tokenizer,
         documents,
         max_tokens=max_tokens,
-        protect_mentions=protect,
-        join=join,
+        split="mention" if protect else "paper",
+        join="document" if join else "none",
         keep_text=True,
         corpus="mine",
     )
@@ -122,7 +124,7 @@ def test_encode__equals_its_twin(
     sentences = [made.sentences_of(GivenSentences(), document) for document in documents]
     rows, count = twin.encode(documents, sentences)
     assert rows_of(examples) == rows
-    assert count_of(account) == count
+    assert count_of(counts) == count
 
 
 @each_tokenizer
@@ -130,11 +132,13 @@ def test_encode__equals_its_twin(
 def test_encode__writes_or_counts_every_mention(
     name: str, documents: list[Document], max_tokens: int
 ) -> None:
-    examples, account = encoded(made.TOKENIZERS[name](), documents, max_tokens=max_tokens)
+    examples, counts = encoded(made.TOKENIZERS[name](), documents, max_tokens=max_tokens)
 
     gold = sum(len(document.spans) for document in documents)
     placed = len(examples.span_starts.values)
-    assert placed == gold - sum(account.left_out.values()) + account.cut_pieces
+    assert placed == counts.mentions == gold - sum(counts.left_out.values()) + counts.cut_pieces
+    assert counts.sequences == len(examples)
+    assert counts.tokens == len(examples.input_ids.values)
 
 
 @each_tokenizer
@@ -165,11 +169,11 @@ def test_encode__splits_no_mention_that_fits(
     tokenizer = made.TOKENIZERS[name]()
     uncut, _ = encoded(tokenizer, [document], max_tokens=4096)
 
-    examples, account = encoded(tokenizer, [document], max_tokens=max_tokens)
+    examples, counts = encoded(tokenizer, [document], max_tokens=max_tokens)
 
     room = max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
     too_long = uncut.span_ends.values - uncut.span_starts.values > room
-    assert account.cut_mentions == too_long.sum()
+    assert counts.cut_mentions == too_long.sum()
     assert examples.input_ids.lengths.max(initial=0) <= max_tokens
 
 
@@ -288,44 +292,44 @@ def test_encode__gives_a_mention_within_a_word_the_complete_token() -> None:
         id="d", text="anticancer kinase", spans=(Span(4, 10, "X"), Span(11, 14, "Y"))
     )
 
-    examples, account = encoded(made.word_piece(), [document], keep_text=True)
+    examples, counts = encoded(made.word_piece(), [document], keep_text=True)
 
     (row,) = rows_of(examples)
     surfaces = [row.text[row.token_starts[a] : row.token_ends[b - 1]] for a, b, _ in row.spans]
     assert surfaces[1] == "kinase"
     assert "cancer" in surfaces[0]
-    assert account.widened >= 1
+    assert counts.widened_mentions >= 1
 
 
 def test_encode__gives_a_shared_token_to_the_first_mention() -> None:
     document = Document(id="d", text="kinase", spans=(Span(0, 3, "X"), Span(3, 6, "Y")))
 
-    examples, account = encoded(made.word_piece(), [document])
+    examples, counts = encoded(made.word_piece(), [document])
 
     assert examples.input_ids.lengths.tolist() == [3]
     assert examples.span_labels.tolist() == [[0]]
-    assert +account.left_out == Counter({Reason("shares its tokens with another"): 1})
+    assert counts.left_out == {"shares its tokens with another": 1}
 
 
 def test_encode__counts_a_mention_that_begins_in_the_token_of_another() -> None:
     document = Document(id="d", text="kinase inhibitor", spans=(Span(0, 3, "X"), Span(3, 16, "Y")))
 
-    examples, account = encoded(made.word_piece(), [document], keep_text=True)
+    examples, counts = encoded(made.word_piece(), [document], keep_text=True)
 
     (row,) = rows_of(examples)
     surfaces = [row.text[row.token_starts[a] : row.token_ends[b - 1]] for a, b, _ in row.spans]
     assert surfaces == ["kinase", "inhibitor"]
-    assert account.adjusted == Counter({NARROWED: 1})
-    assert not +account.left_out
+    assert counts.adjusted == {NARROWED: 1}
+    assert not counts.left_out
 
 
 def test_encode__counts_mentions_without_tokens() -> None:
     document = made.of_words(["\u200b", "kinase", "\x00"], [(0, 1), (1, 2), (2, 3)])
 
-    examples, account = encoded(made.word_piece(), [document])
+    examples, counts = encoded(made.word_piece(), [document])
 
     assert examples.span_starts.tolist() == [[1]]
-    assert +account.left_out == Counter({Reason("no token"): 2})
+    assert counts.left_out == {"no token": 2}
 
 
 def test_encode__keeps_adjacent_mentions_apart() -> None:
@@ -360,11 +364,11 @@ def test_encode__gives_rows_of_one_document_different_keys() -> None:
 
 
 def test_encode__accepts_no_documents() -> None:
-    examples, account = encoded(made.word_piece(), [])
+    examples, counts = encoded(made.word_piece(), [])
 
     assert len(examples) == 0
     assert examples.span_starts.offsets.tolist() == [0]
-    assert count_of(account) == Count()
+    assert count_of(counts) == Count()
 
 
 def test_encode__counts_sentences_without_tokens() -> None:
@@ -372,10 +376,10 @@ def test_encode__counts_sentences_without_tokens() -> None:
         id="d", text="a \u200b b", sentences=(Sentence(0, 1), Sentence(2, 3), Sentence(4, 5))
     )
 
-    examples, account = encoded(made.word_piece(), [document])
+    examples, counts = encoded(made.word_piece(), [document])
 
     assert len(examples) == 2
-    assert account.empty == 1
+    assert counts.empty == 1
 
 
 @pytest.mark.parametrize("word", ["_", "unknown", "protein kinase", None, ""])
@@ -426,7 +430,7 @@ def test_encoder__rejects_a_limit_without_room() -> None:
 def test_encode__splits_before_the_overflowing_word_like_the_paper() -> None:
     document = made.of_words(["kinase"] * 8, [(4, 8)])
 
-    paper, cut = encoded(made.word_piece(), [document], max_tokens=8, protect_mentions=False)
+    paper, cut = encoded(made.word_piece(), [document], max_tokens=8, split="paper")
     ours, uncut = encoded(made.word_piece(), [document], max_tokens=8)
 
     assert paper.input_ids.lengths.tolist() == [8, 4]

@@ -78,14 +78,15 @@ def make_schema(
         labels: Labels of mentions, by index.
         doc_labels: Labels of documents, by index; None if the source has none.
     """
-    return schema(
-        labels,
-        weak=make_annotator(pipeline).weak,
-        text=pipeline.encode.keep_text,
-        doc_labels=doc_labels,
-        joined=pipeline.encode.join != "none",
-        context=pipeline.annotate.context,
-    )
+    optional = {
+        "weak": make_annotator(pipeline).weak,
+        "text": pipeline.encode.keep_text,
+        "documents": doc_labels is not None,
+        "joined": pipeline.encode.join != "none",
+        "context": pipeline.annotate.context,
+    }
+    kinds = {kind for kind, is_present in optional.items() if is_present}
+    return schema(labels, kinds, doc_labels or ())
 
 
 class Inputs(NamedTuple):

@@ -6,7 +6,7 @@ Some columns are optional: an option of the pipeline adds them, see `Column.when
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,16 +21,16 @@ class Column:
 
     A row::
 
-        name         type   rows   when
-        span_labels  int16  spans  always
+        name         type   per   when
+        span_labels  int16  span  always
 
     Each row of every shard has a list of int16 in `span_labels`, with an item for each mention.
 
     Attributes:
         name: Column name.
         type: Arrow type of the value, or of the items of the list.
-        rows: "row" for a single value; "tokens", "spans" or "sentences" for a list with an item per
-            token, mention or sentence.
+        per: "row" for a single value; "token", "span" or "sentence" for a list with an item for
+            each token, mention or sentence.
         when: Condition for the column. "always": every shard has it (default). "weak": mentions are
             weakly supervised. "text": `encode.keep_text`. "context": `annotate.context`.
             "documents": `source.doc_label`. "joined": `encode.join`.
@@ -38,46 +38,38 @@ class Column:
 
     name: str
     type: pa.DataType
-    rows: str
+    per: str
     when: str = "always"
 
     @property
     def arrow_type(self) -> pa.DataType:
         """Arrow type of the whole column."""
-        return self.type if self.rows == "row" else pa.list_(self.type)
+        return self.type if self.per == "row" else pa.list_(self.type)
 
 
 COLUMNS = (
     Column("key", pa.uint64(), "row"),
     Column("doc_id", pa.string(), "row"),
     Column("doc_label", pa.int16(), "row", "documents"),
-    Column("input_ids", pa.int32(), "tokens"),
-    Column("word_ids", pa.int32(), "tokens"),
-    Column("bio", pa.int16(), "tokens"),
-    Column("sentence_starts", pa.int32(), "sentences", "joined"),
-    Column("span_starts", pa.int32(), "spans"),
-    Column("span_ends", pa.int32(), "spans"),
-    Column("span_labels", pa.int16(), "spans"),
-    Column("span_concepts", pa.string(), "spans", "weak"),
-    Column("span_scores", pa.float32(), "spans", "weak"),
-    Column("span_contexts", pa.int8(), "spans", "context"),
+    Column("input_ids", pa.int32(), "token"),
+    Column("word_ids", pa.int32(), "token"),
+    Column("bio", pa.int16(), "token"),
+    Column("sentence_starts", pa.int32(), "sentence", "joined"),
+    Column("span_starts", pa.int32(), "span"),
+    Column("span_ends", pa.int32(), "span"),
+    Column("span_labels", pa.int16(), "span"),
+    Column("span_concepts", pa.string(), "span", "weak"),
+    Column("span_scores", pa.float32(), "span", "weak"),
+    Column("span_contexts", pa.int8(), "span", "context"),
     Column("text", pa.string(), "row", "text"),
-    Column("token_starts", pa.int32(), "tokens", "text"),
-    Column("token_ends", pa.int32(), "tokens", "text"),
+    Column("token_starts", pa.int32(), "token", "text"),
+    Column("token_ends", pa.int32(), "token", "text"),
 )
 FORMAT = 2
 """Version of the folder format. Folders of other versions are not read."""
 
 
-def schema(
-    labels: Sequence[str],
-    *,
-    weak: bool = False,
-    text: bool = False,
-    doc_labels: Sequence[str] | None = None,
-    joined: bool = False,
-    context: bool = False,
-) -> pa.Schema:
+def schema(labels: Sequence[str], kinds: Set[str], doc_labels: Sequence[str] = ()) -> pa.Schema:
     """Return the Arrow schema of a shard.
 
     The metadata of the schema has the names of labels and tags under `mslm_data`, and the features
@@ -85,29 +77,14 @@ def schema(
 
     Args:
         labels: Label names, by index.
-        weak: Add the columns of weak supervision. Default: False.
-        text: Add the columns of `encode.keep_text`. Default: False.
-        doc_labels: Names of document labels, by index. Default: None, no column `doc_label`.
-        joined: Add the column of `encode.join`. Default: False.
-        context: Add the column of `annotate.context`. Default: False.
+        kinds: Kinds of optional columns, see `Column.when`.
+        doc_labels: Names of document labels, by index, if `kinds` has "documents".
     """
-    kinds = {"always"}
-    if weak:
-        kinds.add("weak")
-    if text:
-        kinds.add("text")
-    if doc_labels is not None:
-        kinds.add("documents")
-    if joined:
-        kinds.add("joined")
-    if context:
-        kinds.add("context")
-    columns = [column for column in COLUMNS if column.when in kinds]
-
-    names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
-    if doc_labels is not None:
+    columns = [column for column in COLUMNS if column.when in {"always", *kinds}]
+    names: dict[str, object] = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
+    if "documents" in kinds:
         names["doc_labels"] = list(doc_labels)
-    if context:
+    if "context" in kinds:
         names["contexts"] = list(FLAGS)
     return pa.schema(
         [pa.field(column.name, column.arrow_type) for column in columns],
@@ -125,7 +102,5 @@ def features(columns: Sequence[Column]) -> dict[str, object]:
         # Arrow names float32 "float"; the other types have the same name in `datasets`.
         dtype = str(column.type).replace("float", "float32")
         value = {"dtype": dtype, "_type": "Value"}
-        by_name[column.name] = (
-            value if column.rows == "row" else {"feature": value, "_type": "List"}
-        )
+        by_name[column.name] = value if column.per == "row" else {"feature": value, "_type": "List"}
     return by_name

@@ -145,7 +145,7 @@ def examples(
     lengths: Any,
     *,
     keys: Any,
-    spans: tuple[Ragged, Ragged] | Sequence[Sequence[Sequence[int]]] | None = None,
+    spans: Sequence[Sequence[Sequence[int]]] | None = None,
 ) -> Examples:
     """Make rows of units other than text, such as image patches, from arrays.
 
@@ -163,9 +163,8 @@ def examples(
         lengths: Integers `[N]` of at least 0, number of units in each row.
         keys: 64-bit integers `[N]`, seeds for the rows' random numbers. A row must have the same
             key in every batch and epoch; different rows should have different keys.
-        spans: Mentions, half open in units of the row, sorted and non-overlapping: a list of
-            `(start, end)` pairs for each row, or two `Ragged` of N rows, starts and ends. All
-            mentions have label 0. Default: None, no mentions.
+        spans: A list of `(start, end)` pairs for each row: mentions, half open in units of the row,
+            sorted and non-overlapping. All have label 0. Default: None, no mentions.
 
     Raises:
         ValueError: An array has the wrong shape or dtype, a number is out of range, or mentions are
@@ -180,7 +179,11 @@ def examples(
     if len(row_keys) != len(sizes):
         raise ValueError(f"keys: expected {len(sizes)}, one for each length, got {len(row_keys)}")
 
-    starts, ends = _bounds(spans, len(sizes))
+    starts, ends = _starts_and_ends([[]] * len(sizes) if spans is None else spans)
+    if len(starts) != len(sizes):
+        raise ValueError(
+            f"spans: expected {len(sizes)} rows, one for each length, got {len(starts)}"
+        )
     labels = Ragged(np.zeros(len(starts.values), np.int16), starts.offsets)
     check_spans(starts, ends, labels, sizes)
 
@@ -249,21 +252,14 @@ def _integers(values: Any, name: str) -> npt.NDArray[Any]:
     return array if array.dtype == np.uint64 else array.astype(np.int64)
 
 
-def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
-    """Convert `spans` to starts and ends, int32, in N rows."""
-    if spans is None:
-        spans = [[]] * rows
-    if isinstance(spans, tuple) and [type(column) for column in spans] == [Ragged, Ragged]:
-        starts, ends = spans
-    else:
-        pairs = [_pairs(row, number) for number, row in enumerate(spans)]
-        starts = Ragged.from_rows([row[:, 0] for row in pairs], np.int64)
-        ends = Ragged.from_rows([row[:, 1] for row in pairs], np.int64)
+def _starts_and_ends(spans: Sequence[Sequence[Sequence[int]]]) -> tuple[Ragged, Ragged]:
+    """Convert `(start, end)` pairs to starts and ends, int32, in N rows."""
+    pairs = Ragged.from_rows([_pairs(row, number) for number, row in enumerate(spans)], np.int64)
 
-    for column in (starts, ends):
-        if len(column) != rows:
-            raise ValueError(f"spans: expected {rows} rows, one for each length, got {len(column)}")
-    return _narrow(starts), _narrow(ends)
+    # Clipping to int32 keeps invalid positions invalid: -1, or 2**31 - 1.
+    bounds = np.clip(pairs.values.reshape(-1, 2), -1, np.iinfo(np.int32).max).astype(np.int32)
+    starts, ends = bounds.T.copy()
+    return Ragged(starts, pairs.offsets), Ragged(ends, pairs.offsets)
 
 
 def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
@@ -276,12 +272,6 @@ def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise ValueError(f"spans: row {number}: expected a list of (start, end) pairs of integers")
     return pairs.astype(np.int64)
-
-
-def _narrow(column: Ragged) -> Ragged:
-    """Convert positions to int32. Clipping keeps invalid positions invalid: -1 or `2**31 - 1`."""
-    largest = np.iinfo(np.int32).max
-    return Ragged(np.clip(column.values, -1, largest).astype(np.int32), column.offsets)
 
 
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:

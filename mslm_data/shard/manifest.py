@@ -171,14 +171,15 @@ class Manifest:
     @property
     def schema(self) -> pa.Schema:
         """Schema of all shards."""
-        return schema(
-            self.labels,
-            weak=self.weak,
-            text=bool(self.pipeline["encode"]["keep_text"]),
-            doc_labels=self.doc_labels,
-            joined=self.joined,
-            context=self.context,
-        )
+        optional = {
+            "weak": self.weak,
+            "text": self.pipeline["encode"]["keep_text"],
+            "documents": self.doc_labels is not None,
+            "joined": self.joined,
+            "context": self.context,
+        }
+        kinds = {kind for kind, is_present in optional.items() if is_present}
+        return schema(self.labels, kinds, self.doc_labels or ())
 
     @property
     def draws(self) -> list[Mapping[str, Any]]:

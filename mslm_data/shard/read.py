@@ -25,8 +25,8 @@ from mslm_data.shard.write import ShardRecord
 
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
-_LIKE = {"tokens": "input_ids", "spans": "span_starts", "sentences": "sentence_starts"}
-"""Kind of columns -> the column whose offsets all columns of this kind have."""
+_LIKE = {"token": "input_ids", "span": "span_starts", "sentence": "sentence_starts"}
+"""`Column.per` -> the column whose offsets all such columns have."""
 
 
 class Shard:
@@ -290,13 +290,13 @@ class Shard:
             if column.name not in batch.schema.names:
                 continue
             array = batch.column(column.name)
-            is_list = column.rows != "row"
+            is_list = column.per != "row"
             if array.null_count or (is_list and array.values.null_count):
                 raise ShardError(
                     f"{self.path}: {column.name}: the column has nulls; the file is damaged"
                 )
             if is_list and not pa.types.is_string(column.type):
-                like = lists.get(_LIKE[column.rows])
+                like = lists.get(_LIKE[column.per])
                 lists[column.name] = self._list(column, array, like)
 
         self._check_spans(lists)
@@ -328,7 +328,7 @@ class Shard:
         if like is not None and not np.array_equal(like[0], offsets):
             raise ShardError(
                 f"{self.path}: {column.name}: expected as many items in each row as "
-                f"{_LIKE[column.rows]}; the file is damaged"
+                f"{_LIKE[column.per]}; the file is damaged"
             )
         return offsets, values
 

@@ -88,7 +88,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
         if column.name not in schema.names:
             continue
         value: Any = getattr(examples, _FIELDS.get(column.name, column.name))
-        if column.rows == "row":
+        if column.per == "row":
             arrays.append(to_arrow(value, column.type))
             continue
 

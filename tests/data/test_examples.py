@@ -49,36 +49,19 @@ def test_examples__have_the_types_of_shards() -> None:
         assert column.offsets.dtype == np.int64
 
 
-def test_examples__take_ragged_spans() -> None:
-    pairs = [[(1, 3)], [(0, 1), (1, 2)]]
-    starts = Ragged.from_rows([[1], [0, 1]], np.int64)
-    ends = Ragged.from_rows([[3], [1, 2]], np.int64)
-
-    by_columns = md.examples([4, 2], keys=[1, 2], spans=(starts, ends))
-
-    assert columns_of(by_columns) == columns_of(md.examples([4, 2], keys=[1, 2], spans=pairs))
-
-
-def test_examples__take_a_tuple_of_rows() -> None:
-    made = md.examples([4, 4], keys=[1, 2], spans=([(1, 3)], []))
-
-    assert made.span_starts.tolist() == [[1], []]
-
-
 @pytest.mark.parametrize("keys", [[2**64 - 1], [-1], np.array([-1], np.int64)])
 def test_examples__keep_the_bits_of_keys(keys: Any) -> None:
     assert md.examples([1], keys=keys).keys.tolist() == [2**64 - 1]
 
 
 def test_examples__leave_the_arrays_of_the_caller_as_they_are() -> None:
+    made = md.examples([3, 4], keys=[0, 1], spans=[[(1, 2)], []])
     keys = np.array([0, 1], np.uint64)
-    starts = Ragged.from_rows([[1], []], np.int32)
-    ends = Ragged.from_rows([[2], []], np.int32)
-    made = md.examples([3, 4], keys=keys, spans=(starts, ends))
+    starts = Ragged(made.span_starts.values.copy(), made.span_starts.offsets)
 
-    dataclasses.replace(made, keys=keys, span_starts=starts, span_ends=ends)
+    dataclasses.replace(made, keys=keys, span_starts=starts)
 
-    keys[0] = starts.values[0] = ends.values[0] = 0
+    keys[0] = starts.values[0] = 0
 
 
 def test_examples__cannot_be_written() -> None:
@@ -137,17 +120,6 @@ def test_examples__take_and_concatenate_move_all_columns() -> None:
         (
             {"lengths": [3, 3], "keys": [0, 1], "spans": [[]]},
             r"^spans: expected 2 rows, one for each length, got 1$",
-        ),
-        (
-            {
-                "lengths": [3],
-                "keys": [0],
-                "spans": (
-                    Ragged.from_rows([[0]], np.int64),
-                    Ragged.from_rows([[1], [2]], np.int64),
-                ),
-            },
-            r"^spans: expected 1 rows, one for each length, got 2$",
         ),
         (
             {"lengths": [3], "keys": [0], "spans": [[(0, 1, 2)]]},

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import tokenizers
@@ -25,10 +27,15 @@ from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.term_table import read_terms
-from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses, check_share
+from mslm_data.builds.data_loss import (
+    Outcome,
+    add_up,
+    check_labels,
+    check_losses,
+    check_set_aside,
+)
 from mslm_data.builds.reading import Reading, read_records
 from mslm_data.builds.stages import (
-    Inputs,
     attempts,
     find_inputs,
     forget_annotator,
@@ -37,10 +44,11 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.builds.tasks import WorkUnit
+from mslm_data.data.counts import in_aside
 from mslm_data.data.document import SetAside, Span
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError, PipelineError
+from mslm_data.errors import AnnotateError, BuildError, PipelineError
 from mslm_data.log import few
 from mslm_data.metrics import (
     CLASSES,
@@ -60,7 +68,6 @@ Place: TypeAlias = tuple[int, int]
 """Start and end of a mention in characters, half open."""
 Floats = npt.NDArray[np.float64]
 
-_GOLD = CommandWords(begin="audit, --gold: ", set="--gold-set", input="--gold")
 _LABELS_SHOWN = 20
 """Maximum number of labels in a message."""
 
@@ -178,36 +185,17 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        documents: Number of annotated gold documents.
-        set_aside: Reason -> number of unusable gold documents.
-        first: Reason -> place of its first document.
-        gold_mentions: Number of mentions in the annotated gold documents, including those left out.
-        gold_left_out: Reason -> number of gold mentions not compared.
+        gold: What became of the gold documents and mentions.
         found_left_out: Reason -> number of found mentions that the folder's pipeline leaves out by
             context.
-        refused: Reason -> number of gold documents on which the folder's models failed; also in
-            `set_aside`.
         labels: Label -> its counts.
         with_concepts: Whether both training and gold mentions have concepts.
     """
 
-    documents: int = 0
-    set_aside: Counter[Reason] = field(default_factory=Counter)
-    first: dict[Reason, str] = field(default_factory=dict)
-    gold_mentions: int = 0
-    gold_left_out: Counter[Reason] = field(default_factory=Counter)
-    found_left_out: Counter[Reason] = field(default_factory=Counter)
-    refused: Counter[Reason] = field(default_factory=Counter)
-    labels: dict[str, Agreement] = field(default_factory=dict)
-    with_concepts: bool = False
-
-    def refuse(self, document: Documents, reason: Reason) -> None:
-        """Set aside a gold document on which the folder's models failed, as a build does."""
-        self.documents -= 1
-        self.refused[reason] += 1
-        self.set_aside[reason] += 1
-        self.first.setdefault(reason, document.places[0])
-        self.gold_left_out[reason] += len(document.mentions)
+    gold: Outcome
+    found_left_out: Counter[Reason]
+    labels: dict[str, Agreement]
+    with_concepts: bool
 
 
 def audit(
@@ -244,18 +232,18 @@ def audit(
     by_context = bool(weak.annotate.leave_out_context)
     _check_same_models(manifest, weak, by_context=by_context)
 
-    result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
-
     # Read all gold documents first: a corpus with too much loss must not cost a run of the models.
-    batches = _read_gold(gold, inputs, labels, result)
-    result.with_concepts = any(one.known.has_concepts for one in train) and any(
-        any(documents.mentions.concepts or ()) for documents in batches
-    )
+    with _gold_options():
+        outcomes, batches = _read_gold(gold, inputs, labels)
+
     annotator = load_annotator(weak.annotate)
     segmenter = make_segmenter(weak) if by_context else None
-    find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
-    for documents in batches:
-        for batch, found in attempts(documents, find, "models of the folder", result.refuse):
+    left_out = Counter[Reason]()
+    find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, left_out=left_out)
+    agreements = {label: Agreement() for label in sorted(set(labels.values()))}
+    for split, documents in batches:
+        refuse = partial(_refuse, outcomes[split])
+        for batch, found in attempts(documents, find, "models of the folder", refuse):
             # Gold labels are renamed to the folder's, so that equal labels are compared.
             expected, _ = relabel(batch.mentions, rename=labels, labels=())
             starts = batch.starts
@@ -264,19 +252,29 @@ def audit(
                 expected.spans(starts), found.spans(starts), strict=True
             ):
                 span_classes = [*islice(classes, len(gold_spans))]
-                _compare(gold_spans, found_spans, span_classes, result.labels)
+                _compare(gold_spans, found_spans, span_classes, agreements)
 
     # `_read_gold` has checked the losses of reading; check those of the models.
-    check_share(
-        result.refused,
-        result.documents + result.refused.total(),
-        "gold documents refused by the models of the folder",
-        gold,
-        f"pipeline '{gold.name}'",
-        first=result.first,
-        words=_GOLD,
+    with _gold_options():
+        for split, outcome in outcomes.items():
+            check_set_aside(gold, split, [outcome])
+    return Audit(
+        gold=add_up(outcomes.values()),
+        found_left_out=left_out,
+        labels=agreements,
+        with_concepts=any(one.known.has_concepts for one in train)
+        and any(any(documents.mentions.concepts or ()) for _, documents in batches),
     )
-    return result
+
+
+@contextmanager
+def _gold_options() -> Iterator[None]:
+    """Name the options of `audit` in errors of a build."""
+    try:
+        yield
+    except BuildError as error:
+        message = str(error).replace("--set ", "--gold-set ").replace("--input", "--gold")
+        raise BuildError(f"audit, --gold: {message}") from None
 
 
 def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
@@ -315,27 +313,9 @@ def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> No
 # The gold -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class _GoldAccount:
-    """Counts of the gold documents of a split; see `data_loss.Accounted`.
-
-    Attributes:
-        labels: Labels of all mentions, compared or not.
-    """
-
-    read: int
-    not_chosen: Mapping[str, int]
-    set_aside: tuple[SetAside, ...]
-    given_mentions: int
-    lost_mentions: Counter[Reason]
-    labels: tuple[str, ...]
-    doc_labels: tuple[str, ...]
-    unwanted: tuple[str, ...] = ()
-
-
 def _read_gold(
-    gold: Pipeline, inputs: Sequence[Path], labels: Collection[str], result: Audit
-) -> list[Documents]:
+    gold: Pipeline, inputs: Sequence[Path], labels: Collection[str]
+) -> tuple[dict[str, Outcome], list[tuple[str, Documents]]]:
     """Read the gold documents, with flat mentions of the compared labels.
 
     They are kept in memory. Gold corpora are small, and a corpus with too much loss must be an
@@ -345,7 +325,9 @@ def _read_gold(
         gold: See `audit`.
         inputs: See `audit`.
         labels: Gold labels to compare.
-        result: Losses are added here.
+
+    Returns:
+        Split -> what became of its documents, and batches of documents with their split.
     """
     compared = replace(
         gold.annotate,
@@ -355,76 +337,41 @@ def _read_gold(
     )
     found = find_inputs(replace(gold, annotate=compared), inputs)
     wanted = replace(found.pipeline, annotate=replace(compared, labels=tuple(labels)))
-    batches: list[Documents] = []
-    accounts: dict[str, _GoldAccount] = {}
+
+    outcomes: dict[str, Outcome] = {}
+    batches: list[tuple[str, Documents]] = []
     for split in found.files:
         # Read the split like one work unit of a build.
         unit = WorkUnit(split, 0, 0, tuple(found.parts(split)))
         reading = Reading(wanted, duplicate_ids=frozenset())
         documents = [*reading.batches(read_records(unit, wanted))]
-        batches += documents
         doc_labels = {label for batch in documents for label in batch.doc_labels or () if label}
-        accounts[split] = _GoldAccount(
-            read=reading.read,
-            not_chosen=reading.not_chosen,
-            set_aside=tuple(reading.set_aside),
-            given_mentions=reading.given,
-            lost_mentions=reading.left_out,
-            labels=(*reading.labels, *reading.unwanted),
-            doc_labels=tuple(doc_labels),
-        )
-        _count(accounts[split], result)
+        outcomes[split] = msgspec.structs.replace(reading.outcome(), doc_labels=[*doc_labels])
+        batches += ((split, batch) for batch in documents)
 
-    _check_losses(found, accounts)
-    present = {label for account in accounts.values() for label in account.labels}
-    _check_labels_exist(labels, present, gold)
-    return batches
-
-
-def _count(account: _GoldAccount, result: Audit) -> None:
-    """Add the counts of a split to the result."""
-    result.documents += account.read - len(account.set_aside)
-    for aside in account.set_aside:
-        result.set_aside[aside.reason] += 1
-        result.first.setdefault(aside.reason, aside.place)
-    result.gold_mentions += account.given_mentions
-    result.gold_left_out.update(account.lost_mentions)
-
-
-def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
-    """Check labels and data loss of the gold, as a build does.
-
-    Mentions with labels that are not compared do not count as lost. Otherwise the labels of the
-    command could leave out nearly all mentions of a small corpus.
-
-    Raises:
-        BuildError: From `check_labels` and `check_losses`.
-    """
-    without_unwanted = {
-        split: [
-            replace(
-                account,
-                lost_mentions=Counter(
-                    {
-                        reason: mentions
-                        for reason, mentions in account.lost_mentions.items()
-                        if reason != UNWANTED
-                    }
-                ),
-            )
-        ]
-        for split, account in accounts.items()
-    }
-    all_accounts = [*accounts.values()]
+    whole = add_up(outcomes.values())
+    present = {*whole.labels, *whole.unwanted}
     check_labels(
         found.pipeline,
-        labels={label for account in all_accounts for label in account.labels},
-        mentions=sum(account.given_mentions for account in all_accounts),
-        doc_labels={label for account in all_accounts for label in account.doc_labels},
-        documents=sum(account.read - len(account.set_aside) for account in all_accounts),
-        words=_GOLD,
+        labels=present,
+        mentions=whole.counts.given_mentions,
+        doc_labels=whole.doc_labels,
+        documents=whole.counts.written,
     )
-    check_losses(found, without_unwanted, words=_GOLD)
+    check_losses(found, {split: [_of_any_label(outcome)] for split, outcome in outcomes.items()})
+    _check_labels_exist(labels, present, gold)
+    return outcomes, batches
+
+
+def _of_any_label(outcome: Outcome) -> Outcome:
+    """Return an outcome in which mentions that are not compared are not left out.
+
+    Otherwise the labels of the command could leave out all mentions of a small corpus.
+    """
+    counts = msgspec.structs.replace(outcome.counts, left_out={**outcome.counts.left_out})
+    counts.left_out.pop(UNWANTED.text, None)
+    labels = [*outcome.labels, *outcome.unwanted]
+    return msgspec.structs.replace(outcome, counts=counts, labels=labels, unwanted=[])
 
 
 def _check_labels_exist(labels: Collection[str], present: Collection[str], gold: Pipeline) -> None:
@@ -457,7 +404,7 @@ def _find(
     annotator: LoadedAnnotator,
     segmenter: Segmenter | None,
     weak: Pipeline,
-    result: Audit,
+    left_out: Counter[Reason],
 ) -> Mentions:
     """Find flat mentions, as the build of the folder did.
 
@@ -466,7 +413,7 @@ def _find(
         annotator: The folder's annotator.
         segmenter: The folder's segmenter; None if no mentions are left out by context.
         weak: The folder's pipeline.
-        result: Mentions left out by context are added here.
+        left_out: Reason -> number of mentions left out by context; updated.
     """
     annotate = weak.annotate
     found = annotator.annotate(documents).mentions
@@ -480,9 +427,21 @@ def _find(
     given = documents.with_mentions(flat)
     sentences = segmenter.sentences(given)
     mentions = replace(flat, contexts=contexts(given, sentences))
-    kept, left_out = without(mentions, annotate.leave_out_context)
-    result.found_left_out.update(left_out)
+    kept, in_context = without(mentions, annotate.leave_out_context)
+    left_out.update(in_context)
     return kept
+
+
+def _refuse(outcome: Outcome, document: Documents, reason: Reason) -> None:
+    """Set aside a gold document on which the folder's models fail, as a build does.
+
+    Its mentions are given already.
+    """
+    aside = SetAside(document.ids[0], document.places[0], reason, 0)
+    outcome.set_aside.append(aside)
+    outcome.counts.written -= 1
+    outcome.counts.put_aside(aside)
+    outcome.counts.leave_out(in_aside(reason), len(document.mentions))
 
 
 # Training -----------------------------------------------------------------------------------------

@@ -10,13 +10,16 @@ and messages.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import NamedTuple, Protocol
+from dataclasses import fields
+from itertools import chain
+
+import msgspec
 
 from mslm_data.builds.stages import Inputs, make_source
 from mslm_data.data.bio import MAX_LABELS
+from mslm_data.data.counts import Counts, in_aside
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
@@ -24,8 +27,6 @@ from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import cells
 
-_IN_ASIDE = "in documents set aside: "
-"""Prefix of the reason for mentions in documents set aside."""
 _FILES_SHOWN = 3
 """Maximum number of files whose columns a message lists."""
 _SHOWN = 3
@@ -40,64 +41,44 @@ _NEARLY_ALL = 0.8
 """Labels repeat if their number is below this share of the documents or mentions that have them."""
 
 
-class CommandWords(NamedTuple):
-    """The words of a command in messages.
+class Outcome(msgspec.Struct, kw_only=True):
+    """What a work unit came to, or a split, or the gold documents of an audit.
 
     Attributes:
-        begin: Prefix of each message. Default: none.
-        set: Option that sets an option of the pipeline. Default: `--set`.
-        input: Option for the input. Default: `--input`.
-        again: How to run the command again.
+        counts: Counts of documents and mentions.
+        set_aside: The documents set aside, in the order of the input.
+        labels: Labels of mentions, before overlaps were resolved.
+        unwanted: Labels whose mentions were left out because the pipeline does not name them.
+        doc_labels: Labels of documents.
     """
 
-    begin: str = ""
-    set: str = "--set"
-    input: str = "--input"
-    again: str = "run the same command again"
+    counts: Counts
+    set_aside: list[SetAside]
+    labels: list[str]
+    unwanted: list[str]
+    doc_labels: list[str]
 
 
-_BUILD = CommandWords()
+def add_up(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the outcome of several together. Labels are sorted."""
+    listed = [*outcomes]
+    return Outcome(
+        counts=sum((outcome.counts for outcome in listed), Counts()),
+        set_aside=[*chain.from_iterable(outcome.set_aside for outcome in listed)],
+        labels=_distinct(outcome.labels for outcome in listed),
+        unwanted=_distinct(outcome.unwanted for outcome in listed),
+        doc_labels=_distinct(outcome.doc_labels for outcome in listed),
+    )
 
 
-class Accounted(Protocol):
-    """Counts of documents and mentions, such as the receipt of a work unit."""
-
-    @property
-    def read(self) -> int:
-        """Number of documents read."""
-
-    @property
-    def not_chosen(self) -> Mapping[str, int]:
-        """Reason -> number of records outside the corpus."""
-
-    @property
-    def set_aside(self) -> Sequence[SetAside]:
-        """Unusable documents."""
-
-    @property
-    def given_mentions(self) -> int:
-        """Number of mentions from the source or annotator."""
-
-    @property
-    def lost_mentions(self) -> Counter[Reason]:
-        """Reason -> number of mentions in no row."""
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """Labels of all mentions, including those left out."""
-
-    @property
-    def unwanted(self) -> Sequence[str]:
-        """Labels whose mentions were left out because the pipeline does not name them."""
-
-    @property
-    def doc_labels(self) -> Sequence[str]:
-        """Labels of documents."""
+def _distinct(labels: Iterable[Sequence[str]]) -> list[str]:
+    return sorted(set(chain.from_iterable(labels)))
 
 
-def check_losses(
-    inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]], *, words: CommandWords = _BUILD
-) -> None:
+# Losses -------------------------------------------------------------------------------------------
+
+
+def check_losses(inputs: Inputs, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
     """Check that the data loss is acceptable, and that documents and mentions are left.
 
     In each split, at most the share `source.max_loss` of the documents may be set aside, and of the
@@ -106,157 +87,242 @@ def check_losses(
 
     Args:
         inputs: The pipeline and its files.
-        receipts: Split -> counts of its documents, such as receipts of work units.
-        words: Words of the command in messages.
+        outcomes: Split -> outcomes of its work units.
 
     Raises:
         BuildError: A split lost too much, or no document or no mention is left.
     """
     pipeline = inputs.pipeline
-    all_receipts = [receipt for split_receipts in receipts.values() for receipt in split_receipts]
-    for split, split_receipts in receipts.items():
-        where = f"pipeline '{pipeline.name}', split '{split}'"
-        read = sum(receipt.read for receipt in split_receipts)
-        aside = check_set_aside(pipeline, split, split_receipts, words=words)
-
-        # Gold mentions are lost with their documents. What an annotator would have found there is
-        # unknown.
+    for split, split_outcomes in outcomes.items():
+        check_set_aside(pipeline, split, split_outcomes)
+        # What an annotator would have found in documents set aside is unknown.
         if pipeline.annotate.use == "gold":
-            given = sum(receipt.given_mentions for receipt in split_receipts)
-            in_aside = _mentions_in(aside, given, read=read)
-            lost = _lost_mentions(split_receipts) + in_aside
-            given += in_aside.total()
-            check_share(lost, given, "mentions left out", pipeline, where, words=words)
-    _check_documents(all_receipts, words)
-    _check_mentions(inputs, all_receipts, words)
-    _check_doc_labels(pipeline, all_receipts, words)
-    _warn_of_absent_labels(pipeline, all_receipts)
+            _check_left_out(pipeline, split, split_outcomes)
+
+    whole = add_up(chain.from_iterable(outcomes.values()))
+    _check_documents(pipeline, whole)
+    _check_mentions(inputs, whole)
+    _check_doc_labels(pipeline, whole)
+    _warn_of_absent_labels(pipeline, whole)
 
 
-def check_set_aside(
-    pipeline: Pipeline, split: str, receipts: Sequence[Accounted], *, words: CommandWords = _BUILD
-) -> list[SetAside]:
-    """Check the share of documents set aside in a split, and return these documents.
+def check_set_aside(pipeline: Pipeline, split: str, outcomes: Sequence[Outcome]) -> None:
+    """Check the share of documents set aside in a split.
 
     Args:
         pipeline: The pipeline, with `max_loss`.
         split: Name of the split.
-        receipts: Counts of its documents.
-        words: Words of the command in messages.
+        outcomes: Outcomes of its work units.
 
     Raises:
         BuildError: More than the share `source.max_loss` was set aside.
     """
-    aside = [document for receipt in receipts for document in receipt.set_aside]
-    first: dict[Reason, str] = {}
-    for document in aside:
-        first.setdefault(document.reason, document.place)
-    check_share(
-        Counter(document.reason for document in aside),
-        sum(receipt.read for receipt in receipts),
-        "documents set aside",
-        pipeline,
-        f"pipeline '{pipeline.name}', split '{split}'",
-        first=first,
-        words=words,
-    )
-    return aside
+    whole = add_up(outcomes)
+    lost = Counter(document.reason for document in whole.set_aside)
+    read = whole.counts.read
+    _check_share(pipeline, split, "documents set aside", lost, read, first_places(whole))
 
 
-def check_share(
-    reasons: Mapping[Reason, int],
-    total: int,
-    what: str,
+def _check_left_out(pipeline: Pipeline, split: str, outcomes: Sequence[Outcome]) -> None:
+    """Check the share of gold mentions left out in a split."""
+    counts = sum((outcome.counts for outcome in outcomes), Counts())
+    lost = _by_reason(counts, counts.left_out)
+    total = counts.given_mentions
+
+    # Documents that could not be read have an unknown number of mentions. Assume the usual one.
+    uncounted = _by_reason(counts, counts.uncounted)
+    usual = total / max(counts.read - sum(uncounted.values()), 1)
+    for reason, documents in uncounted.items():
+        mentions = math.ceil(usual * documents)
+        if not reason.is_rule:
+            lost[in_aside(reason)] += mentions
+            total += mentions
+
+    _check_share(pipeline, split, "mentions left out", +lost, total, {})
+
+
+def _by_reason(counts: Counts, losses: Mapping[str, int]) -> Counter[Reason]:
+    return Counter({counts.reasons[text]: number for text, number in losses.items()})
+
+
+def first_places(outcome: Outcome) -> dict[Reason, str]:
+    """Return reason -> place of the first document set aside for it."""
+    return {document.reason: document.place for document in reversed(outcome.set_aside)}
+
+
+def _check_share(
     pipeline: Pipeline,
-    where: str,
-    *,
-    first: Mapping[Reason, str] | None = None,
-    words: CommandWords = _BUILD,
+    split: str,
+    what: str,
+    losses: Mapping[Reason, int],
+    total: int,
+    first: Mapping[Reason, str],
 ) -> None:
     """Check that at most the share `source.max_loss` was lost, without losses by rule.
 
     Args:
-        reasons: Reason -> number of losses.
-        total: Total number, including losses.
-        what: The noun for the message, such as "documents set aside".
         pipeline: The pipeline, with `max_loss`. Its source's options decide the advice.
-        where: Prefix of the message.
+        split: Name of the split.
+        what: The noun for the message, such as "documents set aside".
+        losses: Reason -> number of losses.
+        total: Total number, including losses.
         first: Reason -> place of its first loss, if known.
-        words: Words of the command in messages.
 
     Raises:
         BuildError: The share is larger. The message has the most frequent reasons, with advice.
     """
-    lost = Counter({reason: count for reason, count in reasons.items() if not reason.is_rule})
+    lost = {reason: number for reason, number in losses.items() if not reason.is_rule}
+    number = sum(lost.values())
     # Divide, because a product such as 0.29 * 100 is less than 29.
-    if not lost.total() or lost.total() / total <= pipeline.max_loss:
+    if not number or number / total <= pipeline.max_loss:
         return
 
-    lines = [
-        f"{words.begin}{where}: expected at most {100 * pipeline.max_loss:g}% of the {what} "
-        f"(source.max_loss), got {lost.total():,} of {total:,}"
-    ]
-    # Reasons that differ only in offsets or other numbers share a line.
-    alike = _by_code(lost)
-    for same in alike[:_SHOWN]:
-        reason = next(iter(same))
-        line = f"  {same.total():,}: {reason}"
-        if len(same) > 1:
-            line += ", or other numbers"
-        if first and reason in first:
-            line += f", first at {plain(first[reason])}"
-        helps = _advice(reason, pipeline, words)
-        if helps:
-            line += f"; {helps}"
-        lines.append(line)
-    if len(alike) > _SHOWN:
-        lines.append(f"  and {len(alike) - _SHOWN} other reason(s)")
-    lines.append(
-        f"mend it and {words.again}; {words.set} source.max_loss=1 goes on with what is left"
+    raise BuildError(
+        f"pipeline '{pipeline.name}', split '{split}': expected at most "
+        f"{100 * pipeline.max_loss:g}% of the {what} (source.max_loss), got {number:,} of "
+        f"{total:,}{_list_losses(pipeline, lost, first)}\n"
+        "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
     )
-    raise BuildError("\n".join(lines))
 
 
-def _by_code(reasons: Counter[Reason]) -> list[Counter[Reason]]:
-    """Group reasons that differ only in numbers, such as offsets; most frequent first."""
-    groups: dict[str, Counter[Reason]] = {}
-    for reason, count in reasons.items():
-        groups.setdefault(reason.code or reason.text, Counter())[reason] = count
-    return sorted(groups.values(), key=Counter.total, reverse=True)
+def _list_losses(
+    pipeline: Pipeline, losses: Mapping[Reason, int], first: Mapping[Reason, str]
+) -> str:
+    """Return a line for each of the most frequent reasons, with its first place and advice."""
+    # Reasons that differ only in offsets or other numbers share a line.
+    alike: dict[str, list[Reason]] = defaultdict(list)
+    for reason in losses:
+        alike[reason.code or reason.text].append(reason)
+    numbers = {code: sum(losses[reason] for reason in same) for code, same in alike.items()}
+    frequent = sorted(alike, key=lambda code: -numbers[code])
+
+    lines = [""]
+    for code in frequent[:_SHOWN]:
+        reason, *others = alike[code]
+        line = f"  {numbers[code]:,}: {reason}"
+        if others:
+            line += ", or other numbers"
+        if reason in first:
+            line += f", first at {plain(first[reason])}"
+        advice = _advice(pipeline, reason)
+        if advice:
+            line += f"; {advice}"
+        lines.append(line)
+    if len(frequent) > _SHOWN:
+        lines.append(f"  and {len(frequent) - _SHOWN} other reason(s)")
+    return "\n".join(lines)
 
 
-def _advice(reason: Reason, pipeline: Pipeline, words: CommandWords) -> str:
+def _advice(pipeline: Pipeline, reason: Reason) -> str:
     """Return advice against a loss, if the source has the option for it; otherwise ""."""
     options = {option.name for option in fields(make_source(pipeline))}
-    helps = [advice for option, advice in reason.advice.items() if option in options]
-    return helps[0].replace("{set}", words.set) if helps else ""
+    advice = [text for option, text in reason.advice.items() if option in options]
+    return advice[0].replace("{set}", "--set") if advice else ""
 
 
-def _lost_mentions(receipts: Iterable[Accounted]) -> Counter[Reason]:
-    return sum((receipt.lost_mentions for receipt in receipts), Counter[Reason]())
+# What is left -------------------------------------------------------------------------------------
 
 
-def _mentions_in(set_aside: Sequence[SetAside], given: int, *, read: int) -> Counter[Reason]:
-    """Return reason -> number of mentions in documents set aside for it, without rules.
+def _check_documents(pipeline: Pipeline, whole: Outcome) -> None:
+    """Check for at least one remaining document, whatever `max_loss` is."""
+    counts = whole.counts
+    if counts.written:
+        return
 
-    Args:
-        set_aside: The documents set aside.
-        given: Number of mentions in all other documents.
-        read: Number of all documents.
-    """
-    # A record that cannot be read has an unknown number of mentions, given as -1.
-    usual = given / max(read - len(set_aside), 1)
-    counts: dict[Reason, float] = {}
-    for document in set_aside:
-        if not document.reason.is_rule:
-            mentions = usual if document.mentions < 0 else document.mentions
-            counts[document.reason] = counts.get(document.reason, 0) + mentions
-    return +Counter(
-        {
-            replace(reason, text=f"{_IN_ASIDE}{reason}"): math.ceil(count)
-            for reason, count in counts.items()
-        }
+    lost = Counter(document.reason for document in whole.set_aside)
+    lines = _list_losses(pipeline, lost, first_places(whole))
+    for reason, records in counts.not_chosen.items():
+        lines += f"\n  {records:,} not chosen: {reason}"
+    raise BuildError(
+        f"source: found no usable documents, of {counts.read:,} read; check --input and the "
+        f"pipeline's [source]{lines}"
     )
+
+
+def _check_mentions(inputs: Inputs, whole: Outcome) -> None:
+    """Check for at least one remaining mention, unless the pipeline needs none."""
+    pipeline = inputs.pipeline
+    annotate = pipeline.annotate
+    counts = whole.counts
+    may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
+    none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
+    lost = _by_reason(counts, counts.left_out)
+    given = counts.given_mentions
+    if none_wanted or not counts.written or given > sum(lost.values()):
+        return
+
+    present = _unwanted(whole)
+    if not given:
+        searched = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
+        problem = (
+            f"expected mentions, found none {searched} in {counts.written:,} documents; check "
+            f"[source]{_columns(inputs)}"
+        )
+    elif present:
+        problem = (
+            f"none of the {given:,} mentions has a label of {_listed(annotate.labels)}; they have "
+            f"{present}; choose with --set 'annotate.labels=[...]'"
+        )
+    else:
+        problem = f"all of the {given:,} mentions were left out; check [source]"
+    raise BuildError(
+        f"pipeline '{pipeline.name}': {problem}, or --set annotate.use=none if none are wanted"
+        f"{_list_losses(pipeline, lost, {})}"
+    )
+
+
+def _columns(inputs: Inputs) -> str:
+    """Return the column names of the first files, for a message; "" if there are none."""
+    paths = next(iter(inputs.files.values()), [])
+    names = dict.fromkeys(
+        name
+        for path in paths[:_FILES_SHOWN]
+        for name in inputs.source.list_columns(path)
+        if cells.can_be_shown(name)
+    )
+    return f", {inputs.source.columns_noun} there are {', '.join(names)}" if names else ""
+
+
+def _check_doc_labels(pipeline: Pipeline, whole: Outcome) -> None:
+    """Check that a document has a label, if the pipeline reads labels of documents."""
+    if pipeline.has_doc_labels and not whole.doc_labels:
+        column = pipeline.source.options["doc_label"]
+        raise BuildError(
+            f"pipeline '{pipeline.name}', [source] doc_label: no document has a label in column "
+            f"'{column}'; check its name"
+        )
+
+
+def _warn_of_absent_labels(pipeline: Pipeline, whole: Outcome) -> None:
+    """Log a warning for labels of the pipeline that no mention has: they may be misspelt."""
+    absent = {*pipeline.annotate.labels}.difference(whole.labels)
+    if absent:
+        unwanted = _unwanted(whole)
+        LOGGER.warning(
+            "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
+            "annotate.rename",
+            pipeline.name,
+            _listed(absent),
+            f"mentions that are left out have {unwanted}; " if unwanted else "",
+            extra=TO_KEEP,
+        )
+
+
+def _unwanted(whole: Outcome) -> str:
+    """Return the labels missing in the pipeline, for a message."""
+    given = whole.counts.given_mentions
+    if seem_texts(whole.unwanted, given):
+        shape = _shape(whole.unwanted, given)
+        return f"labels that are not shown, as they seem to be texts ({shape})"
+    return _listed(whole.unwanted)
+
+
+def _listed(labels: Iterable[str]) -> str:
+    """Return labels for a message, sorted."""
+    return ", ".join(f"'{plain(label)}'" for label in sorted(labels))
+
+
+# Labels -------------------------------------------------------------------------------------------
 
 
 def check_labels(
@@ -266,7 +332,6 @@ def check_labels(
     mentions: float = math.inf,
     doc_labels: Collection[str] = (),
     documents: float = math.inf,
-    words: CommandWords = _BUILD,
 ) -> None:
     """Check that labels are not texts, for example because the option names the wrong column.
 
@@ -280,13 +345,12 @@ def check_labels(
         mentions: Number of mentions with a label. Default: infinite, for unknown.
         doc_labels: Labels of documents, without duplicates.
         documents: Number of documents with a label. Default: infinite, for unknown.
-        words: Words of the command in messages.
 
     Raises:
         BuildError: Labels are long, nearly as many as the documents or mentions, or more than
             `MAX_LABELS`.
     """
-    where = f"{words.begin}pipeline '{pipeline.name}', [source]"
+    where = f"pipeline '{pipeline.name}', [source]"
     if seem_texts(doc_labels, documents) or len(doc_labels) > MAX_LABELS:
         column = plain(str(pipeline.source.options.get("doc_label", "")))
         raise BuildError(
@@ -299,12 +363,11 @@ def check_labels(
         raise BuildError(
             f"{where}: expected labels of mentions that are short and repeat, got "
             f"{_shape(labels, mentions)}; name the column or field of labels"
-            f"{_label_options(pipeline)}, or choose some with "
-            f"{words.set} 'annotate.labels=[...]'"
+            f"{_label_options(pipeline)}, or choose some with --set 'annotate.labels=[...]'"
         )
     if len(labels) > MAX_LABELS:
         raise BuildError(
-            f"{words.begin}pipeline '{pipeline.name}': expected at most {MAX_LABELS:,} labels, got "
+            f"pipeline '{pipeline.name}': expected at most {MAX_LABELS:,} labels, got "
             f"{len(labels):,}; merge or choose some with [annotate] rename and labels"
         )
 
@@ -338,109 +401,3 @@ def _label_options(pipeline: Pipeline) -> str:
     }
     listed = ", ".join(f"{name} = {value!r}" for name, value in given.items())
     return f" in place of {plain(listed)}" if listed else ""
-
-
-def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check for at least one remaining document, whatever `max_loss` is."""
-    aside = [document for receipt in receipts for document in receipt.set_aside]
-    read = sum(receipt.read for receipt in receipts)
-    if read > len(aside):
-        return
-    why = f"; the first is {plain(aside[0].place)}: {aside[0].reason}" if aside else ""
-    not_chosen = Counter[str]()
-    for receipt in receipts:
-        not_chosen.update(receipt.not_chosen)
-    if not_chosen:
-        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in not_chosen.items())
-        why += f"; {not_chosen.total():,} were not chosen: {reasons}"
-    raise BuildError(
-        f"{words.begin}source: found no usable documents, of {read} read{why}; check {words.input} "
-        "and the pipeline's [source]"
-    )
-
-
-def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check for at least one remaining mention, unless the pipeline needs none."""
-    pipeline = inputs.pipeline
-    annotate = pipeline.annotate
-    may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
-    none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
-    given = sum(receipt.given_mentions for receipt in receipts)
-    lost = _lost_mentions(receipts)
-    read = sum(receipt.read - len(receipt.set_aside) for receipt in receipts)
-    if none_wanted or not read or given > lost.total():
-        return
-
-    where = f"{words.begin}pipeline '{pipeline.name}'"
-    none = f"{words.set} annotate.use=none if none are wanted"
-    if not given:
-        searched = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
-        raise BuildError(
-            f"{where}: expected mentions, found none {searched} in {read:,} documents; check "
-            f"[source]{_columns(inputs)}, or {none}"
-        )
-    present = _unwanted(receipts)
-    if present:
-        raise BuildError(
-            f"{where}: none of the {given:,} mentions has a label of {_listed(annotate.labels)}; "
-            f"they have {present}; choose with {words.set} 'annotate.labels=[...]', or {none}"
-        )
-    reason, _ = lost.most_common(1)[0]
-    raise BuildError(
-        f"{where}: all of the {given:,} mentions were left out, most of them for the reason "
-        f"'{reason}'; {_advice(reason, pipeline, words) or 'check [source]'}, or {none}"
-    )
-
-
-def _columns(inputs: Inputs) -> str:
-    """Return the column names of the first files, for a message; "" if there are none."""
-    paths = next(iter(inputs.files.values()), [])
-    names = dict.fromkeys(
-        name
-        for path in paths[:_FILES_SHOWN]
-        for name in inputs.source.list_columns(path)
-        if cells.can_be_shown(name)
-    )
-    return f", {inputs.source.columns_noun} there are {', '.join(names)}" if names else ""
-
-
-def _check_doc_labels(
-    pipeline: Pipeline, receipts: Sequence[Accounted], words: CommandWords
-) -> None:
-    """Check that a document has a label, if the pipeline reads labels of documents."""
-    if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
-        column = pipeline.source.options["doc_label"]
-        raise BuildError(
-            f"{words.begin}pipeline '{pipeline.name}', [source] doc_label: no document has a label "
-            f"in column '{column}'; check its name"
-        )
-
-
-def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
-    """Log a warning for labels of the pipeline that no mention has: they may be misspelt."""
-    present = {label for receipt in receipts for label in receipt.labels}
-    absent = [label for label in pipeline.annotate.labels if label not in present]
-    if absent:
-        unwanted = _unwanted(receipts)
-        LOGGER.warning(
-            "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
-            "annotate.rename",
-            pipeline.name,
-            _listed(absent),
-            f"mentions that are left out have {unwanted}; " if unwanted else "",
-            extra=TO_KEEP,
-        )
-
-
-def _unwanted(receipts: Sequence[Accounted]) -> str:
-    """Return the labels missing in the pipeline, for a message."""
-    unwanted = {label for receipt in receipts for label in receipt.unwanted}
-    given = sum(receipt.given_mentions for receipt in receipts)
-    if seem_texts(unwanted, given):
-        return f"labels that are not shown, as they seem to be texts ({_shape(unwanted, given)})"
-    return _listed(unwanted)
-
-
-def _listed(labels: Iterable[str]) -> str:
-    """Return labels for a message, sorted and without duplicates."""
-    return ", ".join(f"'{plain(label)}'" for label in sorted(set(labels)))

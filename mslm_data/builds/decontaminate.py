@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.builds.stages import OURS, make_segmenter
+from mslm_data.data.counts import in_aside
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, split_documents
 from mslm_data.data.ragged import Ragged
@@ -162,8 +163,8 @@ def remove_contaminated(
         sentences: Their sentences.
 
     Returns:
-        The remaining documents, their sentences, the documents set aside, and reason -> number of
-            mentions in these.
+        The remaining documents, their sentences, the documents set aside (with 0 mentions, as they
+            are counted here), and reason -> number of mentions in these.
 
     Raises:
         ShardError: A shard of a folder is missing or damaged.
@@ -177,8 +178,8 @@ def remove_contaminated(
     aside = []
     for number in np.flatnonzero(exact | near).tolist():
         reason = EXACT if exact[number] else NEAR
-        aside.append(SetAside(documents.ids[number], documents.places[number], reason))
-        left_out[reason] += int(mentions[number])
+        aside.append(SetAside(documents.ids[number], documents.places[number], reason, 0))
+        left_out[in_aside(reason)] += int(mentions[number])
 
     kept = np.flatnonzero(~(exact | near))
     return documents.take(kept), sentences.take(kept), aside, +left_out

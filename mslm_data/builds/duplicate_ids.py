@@ -58,7 +58,7 @@ def plan_comparisons(out: Path, units: Sequence[WorkUnit]) -> list[Compare]:
     for split, members in _by_split(units).items():
         if len(members) < 2:  # a single unit finds its own duplicates
             continue
-        documents = sum(require_receipt(out, unit).read for unit in members)
+        documents = sum(require_receipt(out, unit).counts.read for unit in members)
         shares = -(-documents // COMPARED_AT_ONCE)
         pieces = tuple(unit.name for unit in members)
         tasks += [Compare(split, number, shares, pieces) for number in range(shares)]

@@ -130,7 +130,7 @@ def write_lines(
         bytes=size,
         sha256=digest_of_lines.hexdigest(),
     )
-    return make_receipt(unit, reading, Counts(), (), piece)
+    return make_receipt(unit, reading, Counts(mentions=entities), (), piece)
 
 
 def _line(document: Document, *, show_text: bool) -> str:
@@ -315,7 +315,7 @@ def count(receipts: Iterable[Receipt]) -> LineCounts:
     for receipt in receipts:
         documents += receipt.piece.rows
         entities += receipt.piece.mentions
-        left_out.update(receipt.left_out)
+        left_out.update(receipt.counts.left_out)
         for aside in receipt.set_aside:
             set_aside[aside.reason.text] += 1
             places.setdefault(aside.reason.text, aside.place)

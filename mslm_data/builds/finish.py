@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from mslm_data.builds.card import card
 from mslm_data.builds.folder import Receipt, read_joined, require_receipt
 from mslm_data.builds.plan import Plan
 from mslm_data.data.bio import tag_names
+from mslm_data.data.counts import Counts
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.log import plain
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
+from mslm_data.shard.manifest import Manifest, SplitRecord, write_manifest
 from mslm_data.shard.write import ShardRecord
 
 # The manifest -------------------------------------------------------------------------------------
@@ -98,23 +99,24 @@ def _split_record(
     sources: Sequence[Any], receipts: Sequence[Receipt], shards: Sequence[ShardRecord]
 ) -> SplitRecord:
     """Add up the receipts of a split."""
-    sums: dict[str, Any] = {}
-    for count in fields(Counts):
-        values = [getattr(receipt, count.name) for receipt in receipts]
-        if count.name in ("not_chosen", "left_out", "adjusted", "duplicates"):
-            by_reason = sum(map(Counter, values), Counter[str]())
-            sums[count.name] = dict(sorted(by_reason.items()))
-        else:
-            sums[count.name] = sum(values)
-
-    set_aside = sum(len(receipt.set_aside) for receipt in receipts)
+    counts = sum((receipt.counts for receipt in receipts), Counts())
     return SplitRecord(
-        **sums,
-        written=sums["read"] - set_aside,
-        set_aside=set_aside,
-        sequences=sum(shard.rows for shard in shards),
-        tokens=sum(shard.tokens for shard in shards),
-        mentions=sum(shard.mentions for shard in shards),
+        read=counts.read,
+        written=counts.written,
+        set_aside=sum(counts.set_aside.values()),
+        not_chosen=counts.not_chosen,
+        sequences=counts.sequences,
+        tokens=counts.tokens,
+        mentions=counts.mentions,
+        given_mentions=counts.given_mentions,
+        left_out=counts.left_out,
+        adjusted=counts.adjusted,
+        cut_mentions=counts.cut_mentions,
+        cut_pieces=counts.cut_pieces,
+        widened_mentions=counts.widened_mentions,
+        windowed=counts.windowed,
+        empty=counts.empty,
+        duplicates=counts.copies,
         sources=tuple(sources),
         shards=tuple(shards),
     )

@@ -19,21 +19,19 @@ A resumed build checks each file of `.build` by its digest, and makes damaged fi
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from mslm_data.builds.data_loss import Outcome
 from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
 from mslm_data.builds.scan import Fingerprint
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Join, WorkUnit
-from mslm_data.data.document import SetAside
-from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io.files import (
     canonical_json,
@@ -48,7 +46,7 @@ from mslm_data.io.locks import HeldError, locked
 from mslm_data.log import LOGGER
 from mslm_data.shard import manifest as manifests
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.manifest import Counts, Manifest, read_manifest
+from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.write import ShardRecord
 
 T = TypeVar("T")
@@ -384,34 +382,18 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
 # Receipts of work units ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt(Counts):
+class Receipt(Outcome, kw_only=True):
     """The outcome of a work unit.
 
     Attributes:
-        reasons: The reasons in `left_out`, sorted.
-        set_aside: The documents set aside.
         duplicate_ids: Duplicate ids left out of the unit, sorted.
-        labels: Labels of mentions before overlaps were resolved.
-        unwanted: Labels of mentions left out because of their label.
-        doc_labels: Labels of documents.
         found_by: Number of mentions per label and set of agreeing annotators.
         piece: The piece, of rows or lines.
     """
 
-    reasons: tuple[Reason, ...]
-    set_aside: tuple[SetAside, ...]
-    duplicate_ids: tuple[str, ...]
-    labels: tuple[str, ...]
-    unwanted: tuple[str, ...]
-    doc_labels: tuple[str, ...]
-    found_by: tuple[FoundByRecord, ...]
+    duplicate_ids: list[str]
+    found_by: list[FoundByRecord]
     piece: ShardRecord
-
-    @property
-    def lost_mentions(self) -> Counter[Reason]:
-        """Return reason -> number of mentions in no row."""
-        return Counter({reason: self.left_out[reason.text] for reason in self.reasons})
 
 
 def receipts_folder(out: Path) -> Path:
@@ -426,7 +408,7 @@ def piece_path(out: Path, unit: str, *, suffix: str = ".arrow") -> Path:
 
 def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
     """Write a unit's receipt. After this, the unit is done."""
-    _write(receipts_folder(out) / f"{unit.name}.json", asdict(receipt))
+    _write(receipts_folder(out) / f"{unit.name}.json", msgspec.to_builtins(receipt))
 
 
 def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
@@ -437,7 +419,7 @@ def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
 def is_done(out: Path, unit: WorkUnit) -> bool:
     """Return whether a unit has a receipt for the same duplicate ids, and a complete piece."""
     receipt = read_receipt(out, unit)
-    if receipt is None or receipt.duplicate_ids != tuple(sorted(unit.duplicate_ids)):
+    if receipt is None or receipt.duplicate_ids != sorted(unit.duplicate_ids):
         return False
     return is_whole(out / ".build" / "pieces" / receipt.piece.file, receipt.piece)
 

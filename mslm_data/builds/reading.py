@@ -16,9 +16,11 @@ from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.crash_log import CrashLog
+from mslm_data.builds.data_loss import Outcome
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import WorkUnit
+from mslm_data.data.counts import Counts, in_aside
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Ranges, count_by_reason, split_documents
 from mslm_data.data.reason import Reason
@@ -156,9 +158,31 @@ class Reading:
         def refuse(document: Documents, reason: Reason) -> None:
             self._refuse(document, reason, are_counted=are_annotated)
             if are_annotated:
-                self.left_out[reason] += len(document.mentions)
+                self.left_out[in_aside(reason)] += len(document.mentions)
 
         return attempts(documents, call, who, refuse)
+
+    def outcome(self) -> Outcome:
+        """Return what the unit came to so far, without labels of documents."""
+        counts = Counts(
+            read=self.read,
+            written=self.read - len(self.set_aside),
+            not_chosen=dict(self.not_chosen),
+            given_mentions=self.given,
+            adjusted=dict(self.adjusted),
+            copies=dict(self.duplicates),
+        )
+        for document in self.set_aside:
+            counts.put_aside(document)
+        for reason, mentions in self.left_out.items():
+            counts.leave_out(reason, mentions)
+        return Outcome(
+            counts=counts,
+            set_aside=self.set_aside,
+            labels=[*self.labels],
+            unwanted=sorted(self.unwanted),
+            doc_labels=[],
+        )
 
     def in_context(self, documents: Documents, sentences: Ranges) -> Documents:
         """Find the context of each mention, and leave out mentions by `annotate.leave_out_context`.
@@ -186,10 +210,22 @@ class Reading:
             reason: The reason.
             are_counted: Whether `given` includes their mentions. Default: False.
         """
-        mentions = np.diff(documents.mentions.offsets) * (not are_counted)
-        self.set_aside += map(
-            SetAside, documents.ids, documents.places, itertools.repeat(reason), mentions.tolist()
-        )
+        mentions = np.diff(documents.mentions.offsets).tolist()
+        for doc_id, place, number in zip(documents.ids, documents.places, mentions, strict=True):
+            if are_counted:
+                self.set_aside.append(SetAside(doc_id, place, reason, 0))
+            else:
+                self._put_aside(SetAside(doc_id, place, reason, number))
+
+    def _put_aside(self, document: SetAside) -> None:
+        """Set aside a document that is not annotated."""
+        use = self._pipeline.annotate.use
+        if use == "none":
+            document = document._replace(mentions=0)
+        elif use != "gold":
+            # The mentions of the source are no matter, and an annotator's are unknown.
+            document = document._replace(mentions=-1)
+        self.set_aside.append(document)
 
     def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
         """Yield the documents of records, without copies and duplicate ids.
@@ -203,7 +239,7 @@ class Reading:
                 self.not_chosen[record.reason] += 1
             elif isinstance(record, SetAside):
                 self.read += 1
-                self.set_aside.append(record)
+                self._put_aside(record)
             else:
                 pieces = [record] if self._crash_log is None else split_documents(record)
                 for piece in pieces:
@@ -212,7 +248,8 @@ class Reading:
                     documents = piece
                     if self._copies is not None:
                         documents, copies = self._copies.choose(piece)
-                        self.set_aside += copies
+                        for copy in copies:
+                            self._put_aside(copy)
                     if self._are_unique:
                         documents = self._first_of_each_id(documents, part, path_by_id)
                     yield number, documents
@@ -242,7 +279,7 @@ class Reading:
         for number, doc_id in enumerate(documents.ids):
             if _is_duplicate(doc_id, part, path_by_id) or doc_id in self._duplicate_ids:
                 place = documents.places[number]
-                self.set_aside.append(SetAside(doc_id, place, DUPLICATE_ID, mentions[number]))
+                self._put_aside(SetAside(doc_id, place, DUPLICATE_ID, mentions[number]))
             else:
                 kept.append(number)
         return documents.take(np.array(kept, np.int64))

@@ -187,9 +187,9 @@ def _accepted_labels(
         check_labels(
             inputs.pipeline,
             labels=labels,
-            mentions=sum(receipt.given_mentions for receipt in all_receipts),
+            mentions=sum(receipt.counts.given_mentions for receipt in all_receipts),
             doc_labels=doc_labels or (),
-            documents=sum(receipt.read - len(receipt.set_aside) for receipt in all_receipts),
+            documents=sum(receipt.counts.written for receipt in all_receipts),
         )
     except BuildError:
         discard_build(out)  # receipts contain labels, and must not contain text
@@ -265,7 +265,7 @@ class Counter:
         self._bytes += size
         receipt = read_receipt(self._out, unit)
         if receipt:
-            self._documents += receipt.read
+            self._documents += receipt.counts.read
             self._rows += receipt.piece.rows
 
     def _tell(self) -> None:

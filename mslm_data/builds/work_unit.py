@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -131,31 +130,22 @@ def make_receipt(
     piece: ShardRecord,
 ) -> Receipt:
     """Return the receipt of a unit after its piece is written."""
-    left_out = reading.left_out + Counter(
-        {counts.reasons[text]: number for text, number in counts.left_out.items()}
-    )
+    outcome = reading.outcome()
+    counts = outcome.counts + counts
+    counts.check()
+
+    found_by = [
+        FoundByRecord(label=label, by=by, mentions=number)
+        for (label, by), number in sorted(reading.found_by.items())
+    ]
     return Receipt(
-        read=reading.read,
-        not_chosen=dict(sorted(reading.not_chosen.items())),
-        given_mentions=reading.given,
-        left_out={reason.text: count for reason, count in sorted(left_out.items())},
-        reasons=tuple(sorted(left_out)),
-        found_by=tuple(
-            FoundByRecord(label=label, by=by, mentions=number)
-            for (label, by), number in sorted(reading.found_by.items())
-        ),
-        adjusted=dict(sorted((reading.adjusted + Counter(counts.adjusted)).items())),
-        cut_mentions=counts.cut_mentions,
-        cut_pieces=counts.cut_pieces,
-        widened_mentions=counts.widened_mentions,
-        windowed=counts.windowed,
-        empty=counts.empty,
-        set_aside=tuple(_in_order(reading.set_aside, unit)),
-        duplicate_ids=tuple(sorted(unit.duplicate_ids)),
-        labels=tuple(reading.labels),
-        unwanted=tuple(sorted(reading.unwanted)),
-        doc_labels=tuple(doc_labels),
-        duplicates=dict(sorted(reading.duplicates.items())),
+        counts=counts,
+        set_aside=_in_order(outcome.set_aside, unit),
+        labels=outcome.labels,
+        unwanted=outcome.unwanted,
+        doc_labels=[*doc_labels],
+        duplicate_ids=sorted(unit.duplicate_ids),
+        found_by=found_by,
         piece=piece,
     )
 

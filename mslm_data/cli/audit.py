@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ import click
 
 from mslm_data.cli.options import FileOrFolder, json_option
 from mslm_data.cli.output import echo, print_json, table
-from mslm_data.data.reason import Reason
 
 if TYPE_CHECKING:
     from mslm_data.builds.audit import Audit
@@ -249,19 +248,17 @@ def _report(result: Audit, *, by_class: bool) -> dict[str, Any]:
         labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
         if by_class:
             labels[label]["unseen"] = agreement.unseen(with_concepts=result.with_concepts)
+    counts = result.gold.counts
     return {
-        "documents": result.documents,
-        "set_aside": result.set_aside.total(),
-        "set_aside_reasons": _by_text(result.set_aside.most_common()),
-        "gold_mentions": result.gold_mentions,
-        "gold_left_out": _by_text(sorted(result.gold_left_out.items())),
-        "found_left_out": _by_text(sorted(result.found_left_out.items())),
+        "documents": counts.written,
+        "set_aside": counts.set_aside,
+        "gold_mentions": counts.given_mentions,
+        "gold_left_out": counts.left_out,
+        "found_left_out": {
+            reason.text: count for reason, count in sorted(result.found_left_out.items())
+        },
         "labels": labels,
     }
-
-
-def _by_text(counts: Iterable[tuple[Reason, int]]) -> dict[str, int]:
-    return {reason.text: count for reason, count in counts}
 
 
 def _print(result: Audit, *, by_class: bool) -> None:
@@ -276,7 +273,8 @@ def _print(result: Audit, *, by_class: bool) -> None:
             cells = [_cell(scores[name], intervals[name]) for name in names]
             rows.append([label, how, totals["gold"], totals["found"], *cells])
 
-    echo(f"{result.documents:,} gold documents, {result.set_aside.total():,} set aside")
+    counts = result.gold.counts
+    echo(f"{counts.written:,} gold documents, {counts.read - counts.written:,} set aside")
     _print_left_out(result)
     echo(table(("label", "match", "gold", "found", *_SCORES), rows))
     if by_class:
@@ -301,18 +299,23 @@ def _print_classes(result: Audit) -> None:
 
 def _print_left_out(result: Audit) -> None:
     """Print the documents and mentions that are not compared, by reason."""
-    read = result.documents + result.set_aside.total()
-    for reason, count in result.set_aside.most_common(_REASONS_SHOWN):
-        first = result.first[reason]
-        echo(f"{count:,} of {read:,} gold documents set aside: {reason}, first at {first}")
-    others = len(result.set_aside) - _REASONS_SHOWN
+    from mslm_data.builds.data_loss import first_places
+
+    counts = result.gold.counts
+    first = {reason.text: place for reason, place in first_places(result.gold).items()}
+    for reason, count in Counter(counts.set_aside).most_common(_REASONS_SHOWN):
+        echo(
+            f"{count:,} of {counts.read:,} gold documents set aside: {reason}, first at "
+            f"{first[reason]}"
+        )
+    others = len(counts.set_aside) - _REASONS_SHOWN
     if others > 0:
         echo(f"gold documents set aside for {others:,} other reasons are not listed")
 
-    for reason, count in sorted(result.gold_left_out.items()):
-        echo(f"{count:,} of {result.gold_mentions:,} gold mentions left out: {reason}")
-    for reason, count in sorted(result.found_left_out.items()):
-        echo(f"{count:,} mentions found and left out, as in the folder: {reason}")
+    for reason, count in counts.left_out.items():
+        echo(f"{count:,} of {counts.given_mentions:,} gold mentions left out: {reason}")
+    for found, count in sorted(result.found_left_out.items()):
+        echo(f"{count:,} mentions found and left out, as in the folder: {found}")
 
 
 def _cell(score: float, interval: tuple[float, float]) -> str:

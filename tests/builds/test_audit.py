@@ -190,16 +190,18 @@ def test_audit__excludes_documents_on_which_the_model_fails(
 
     found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
 
-    [(reason, count)] = found.set_aside.items()
-    assert (found.documents, count) == (29, 1)
-    assert "got TypeError from the models of the folder" in str(reason)
-    assert found.first[reason] == "train.jsonl:8"
-    assert found.gold_left_out == {reason: 1}
-    assert (found.gold_mentions, found.labels["X"].totals()["gold"]) == (30, 29)
+    counts = found.gold.counts
+    [(reason, count)] = counts.set_aside.items()
+    assert (counts.written, count) == (29, 1)
+    assert "got TypeError from the models of the folder" in reason
+    assert [aside.place for aside in found.gold.set_aside] == ["train.jsonl:8"]
+    assert counts.left_out == {f"in documents set aside: {reason}": 1}
+    assert (counts.given_mentions, found.labels["X"].totals()["gold"]) == (30, 29)
 
     strict = replace(of_gold, max_loss=0.03)
     with pytest.raises(
-        BuildError, match=r"at most 3% of .* models .* got 1 of 30\n  1: "
+        BuildError,
+        match=r"^audit, --gold: .* at most 3% of the documents .* got 1 of 30\n  1: .*model",
     ) as caught:
         audit.audit(manifest, weak, strict, [gold], labels={"X": "X"})
     assert "Zebulon" not in str(caught.value)
@@ -213,8 +215,8 @@ def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
 
     found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
 
-    assert found.documents == 2
-    assert found.set_aside == {DUPLICATE_ID: 1}
+    assert found.gold.counts.written == 2
+    assert found.gold.counts.set_aside == {DUPLICATE_ID.text: 1}
     assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
 
 

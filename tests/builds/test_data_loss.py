@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import data_loss
+from mslm_data.builds.data_loss import Outcome, check_losses, check_set_aside
+from mslm_data.builds.stages import find_inputs
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, PipelineError
@@ -18,6 +20,7 @@ from mslm_data.io.files import write_sealed
 from mslm_data.source.reading.records import WITHDRAWN
 from tests import made
 from tests.builds.test_accounts import conll, jsonl
+from tests.stats.test_overlap import folder_of
 
 
 def pipeline(*, use: str = "jsonl", max_loss: float = 0.05, **options: Any) -> Any:
@@ -69,24 +72,45 @@ def test_build__counts_the_mentions_of_set_aside_documents(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("aside", "in_aside"),
+    ("aside", "lost", "given"),
     [
-        ([SetAside("1", "f:1", Reason("a"), 7), SetAside("2", "f:2", Reason("a"), 0)], {"a": 7}),
-        (
-            [SetAside("1", "f:1", Reason("a")), SetAside("2", "f:2", Reason("b"), 1)],
-            {"a": 3, "b": 1},
-        ),
-        ([SetAside("1", "f:1", WITHDRAWN, 50)], {}),
+        ([SetAside("1", "f:1", Reason("a"), 7), SetAside("2", "f:2", Reason("a"), 0)], 7, 27),
+        ([SetAside("1", "f:1", Reason("a")), SetAside("2", "f:2", Reason("b"), 7)], 11, 31),
+        ([SetAside("1", "f:1", Reason("a")), SetAside("2", "f:2", WITHDRAWN)], 3, 23),
+        ([SetAside("1", "f:1", WITHDRAWN, 50)], 0, 70),
     ],
 )
-def test_mentions_in__estimates_uncounted_mentions(
-    aside: list[SetAside], in_aside: dict[str, int]
+def test_check_losses__estimates_uncounted_mentions(
+    aside: list[SetAside], lost: int, given: int, tmp_path: Path
 ) -> None:
-    found = data_loss._mentions_in(aside, 20, read=8 + len(aside))
+    """There are 20 mentions in 7 documents, and in others as given."""
+    inputs = find_inputs(pipeline(max_loss=0), [jsonl(tmp_path, "train.jsonl", *rows(1))])
+    counts = Counts(read=7 + len(aside), written=7, given_mentions=20)
+    for document in aside:
+        counts.put_aside(document)
+    gold = Outcome(counts=counts, set_aside=[], labels=[], unwanted=[], doc_labels=[])
 
-    assert {str(reason): count for reason, count in found.items()} == {
-        f"in documents set aside: {text}": count for text, count in in_aside.items()
-    }
+    if not lost:
+        check_losses(inputs, {"train": [gold]})
+        return
+
+    with pytest.raises(BuildError, match=rf"mentions left out .* got {lost} of {given}\n"):
+        check_losses(inputs, {"train": [gold]})
+
+
+def test_build__estimate_counts_documents_that_a_rule_sets_aside(
+    tmp_path: Path,
+) -> None:
+    shared = {"text": "a b c d", "entities": [[at, at + 1, "X"] for at in (0, 2, 4, 6)]}
+    documents = [{"id": str(number), **shared} for number in range(95)]
+    documents += [{**row, "id": f"other {row['id']}"} for row in rows(4)]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *documents, "{broken")
+    held_out = folder_of(tmp_path / "held_out", [shared["text"]], split="test")
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline(decontaminate=[str(held_out)]))
+
+    train = manifest.splits["train"]
+    assert (train.read, train.written, train.given_mentions, train.mentions) == (100, 4, 384, 4)
 
 
 def test_build__groups_reasons_that_differ_in_numbers_only(tmp_path: Path) -> None:
@@ -131,36 +155,35 @@ SAY_WHERE = {"ids": "{set} source.ids=line", "ends": "{set} source.ends=inclusiv
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        ("pubtator", "; --gold-set source.ids=line\n"),
-        ("brat", "; --gold-set source.ends=inclusive\n"),
+        ("pubtator", "; --set source.ids=line\n"),
+        ("brat", "; --set source.ends=inclusive\n"),
         ("conll", "a loss, first at f:1\n"),
     ],
 )
-def test_check_share__suggests_an_option_of_the_source(use: str, said: str) -> None:
+def test_check_set_aside__suggests_an_option_of_the_source(use: str, said: str) -> None:
     reason = Reason("a loss", advice=SAY_WHERE)
-    words = data_loss.CommandWords(begin="audit: ", set="--gold-set")
 
     with pytest.raises(BuildError) as caught:
-        data_loss.check_share(
-            {reason: 6},
-            100,
-            "documents set aside",
-            pipeline(use=use),
-            "input",
-            first={reason: "f:1"},
-            words=words,
-        )
+        check_set_aside(pipeline(use=use), "train", [set_aside(100, *[reason] * 6)])
 
-    assert str(caught.value).startswith("audit: input: expected at most 5% of the documents")
+    assert "split 'train': expected at most 5% of the documents set aside" in str(caught.value)
+    assert "  6: a loss, first at f:1" in str(caught.value)
     assert said in str(caught.value)
-    assert "--gold-set source.max_loss=1" in str(caught.value)
-    assert "--set" not in str(caught.value)
 
 
-def test_check_share__ignores_rules_of_the_pipeline() -> None:
-    reasons = {Reason("asked for", is_rule=True): 95, Reason("a loss"): 5}
+def set_aside(read: int, *reasons: Reason) -> Outcome:
+    """Return the outcome of documents without mentions, of which the first are set aside."""
+    aside = [SetAside("", f"f:{number}", reason, 0) for number, reason in enumerate(reasons, 1)]
+    counts = Counts(read=read, written=read - len(aside))
+    for document in aside:
+        counts.put_aside(document)
+    return Outcome(counts=counts, set_aside=aside, labels=[], unwanted=[], doc_labels=[])
 
-    data_loss.check_share(reasons, 100, "documents set aside", pipeline(), "input")
+
+def test_check_set_aside__ignores_rules_of_the_pipeline() -> None:
+    reasons = [*[Reason("asked for", is_rule=True)] * 95, *[Reason("a loss")] * 5]
+
+    check_set_aside(pipeline(), "train", [set_aside(100, *reasons)])
 
 
 def test_build__checks_each_split(tmp_path: Path) -> None:
@@ -347,11 +370,11 @@ def test_build__lists_the_existing_columns_when_no_mention_is_found(
 @pytest.mark.parametrize(
     ("max_loss", "most", "total", "said"), [(0.29, 29, 100, "29%"), (0.001, 1, 1000, "0.1%")]
 )
-def test_check_share__accepts_exactly_the_maximum(
+def test_check_set_aside__accepts_exactly_the_maximum(
     max_loss: float, most: int, total: int, said: str
 ) -> None:
     of_share = pipeline(max_loss=max_loss)
-    data_loss.check_share({Reason("a loss"): most}, total, "documents", of_share, "input")
+    check_set_aside(of_share, "train", [set_aside(total, *[Reason("a loss")] * most)])
 
     with pytest.raises(BuildError, match=f"expected at most {said} of the documents"):
-        data_loss.check_share({Reason("a loss"): most + 1}, total, "documents", of_share, "input")
+        check_set_aside(of_share, "train", [set_aside(total, *[Reason("a loss")] * (most + 1))])

@@ -11,6 +11,7 @@ import pytest
 
 import mslm_data as md
 from mslm_data.builds import decontaminate
+from mslm_data.data.counts import in_aside
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.shard.verify import verify
@@ -49,7 +50,10 @@ def test_build__sets_aside_documents_of_a_test_set(
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside) == (4, 2, 2)
     assert (train.given_mentions, train.mentions) == (4, 1)
-    assert train.left_out == {decontaminate.EXACT.text: 1, decontaminate.NEAR.text: 2}
+    assert train.left_out == {
+        in_aside(decontaminate.EXACT).text: 1,
+        in_aside(decontaminate.NEAR).text: 2,
+    }
     assert [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")] == [
         ("same", decontaminate.EXACT.text),
         ("near", decontaminate.NEAR.text),

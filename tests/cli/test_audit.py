@@ -70,7 +70,7 @@ def test_audit__counts_match_hand_count(folder: Path) -> None:
     )
 
     assert done.code == 0
-    assert (done.json["documents"], done.json["set_aside"]) == (3, 0)
+    assert (done.json["documents"], done.json["set_aside"]) == (3, {})
     assert set(done.json["labels"]) == {"Disease"}
     scores = done.json["labels"]["Disease"]
     assert (scores["gold"], scores["found"], scores["exact"]) == (4, 4, 2)
@@ -131,7 +131,7 @@ def test_audit__excludes_records_of_other_corpora_from_the_counts(
 
     assert done.code == 0, done.err
     assert done.json["documents"] > 0
-    assert done.json["documents"] + done.json["set_aside"] < 40
+    assert done.json["documents"] + sum(done.json["set_aside"].values()) < 40
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_audit__rejects_gold_documents_rejected_by_build(folder: Path) -> None:
     assert "1 gold documents, 2 set aside" in accepted.out
     assert "2 of 3 gold documents set aside: expected a JSON object" in accepted.out
     assert "first at lossy.jsonl:2" in accepted.out
-    assert (as_json["set_aside"], [*as_json["set_aside_reasons"].values()]) == (2, [2])
+    assert [*as_json["set_aside"].values()] == [2]
     assert "zebra" not in f"{done}{accepted}{as_json}"
 
 
@@ -336,7 +336,7 @@ def test_audit__reports_unselected_records_when_no_gold_document_is_left(folder:
 
     assert done.code == 1
     assert "found no usable documents, of 0 read;" in done.err
-    assert "were not chosen: " in done.err
+    assert " not chosen: " in done.err
 
 
 def test_audit__rejects_gold_without_usable_documents(folder: Path) -> None:

@@ -22,8 +22,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
 from mslm_data.metrics import NEW, KnownMentions, MentionCounts, first_subwords, word_mentions
-from mslm_data.shard.row_protocol import Rows
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import Rows, Split
 from mslm_data.torch import MslmModel, mention_confidence
 from mslm_data.torch.model.families import find_decoder
 from mslm_data.torch.model.forward import batch_by_length, padded

@@ -18,7 +18,7 @@ from torch import Tensor
 import mslm_data as md
 from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.torch import count_items
 from mslm_data.torch.model.forward import evaluating, find_device
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mslm_data.data.examples import Examples
-    from mslm_data.shard.row_protocol import Rows
+    from mslm_data.shard.split import Rows
 
 Ints = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.integer[Any]]
@@ -334,24 +334,9 @@ def row_concepts(rows: Rows) -> Iterator[Sequence[str]] | None:
     Returns:
         None if the folder has no concepts, or for a mix.
     """
+    split = rows.splits[0].source
     is_mix = rows.digest is None
-    has_concepts = not is_mix and rows.splits[0].split.manifest.weak
-    return row_values(rows, "span_concepts") if has_concepts else None
-
-
-def row_values(rows: Rows, column: str) -> Iterator[Any]:
-    """Yield the value of a column in each row of a split or a subset of it."""
-    (source,) = rows.splits
-    chosen = None if source.subset is None else source.subset.numbers
-    first = 0
-    for batch in source.split.batches():
-        values = batch.column(column)
-        past = first + len(values)
-        if chosen is not None:
-            start, stop = np.searchsorted(chosen, [first, past])
-            values = values.take(chosen[start:stop] - first)
-        yield from values.to_pylist()
-        first = past
+    return None if is_mix or not split.manifest.weak else split.values("span_concepts")
 
 
 def mention_values(values: Tags, word_ids: Tags, mentions: Ints) -> npt.NDArray[np.int64]:

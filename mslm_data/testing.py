@@ -1,4 +1,4 @@
-"""Contract checks for plug-ins: sources, annotators, segmenters, strategies; and for loaders.
+"""Contract checks for plug-ins: sources, annotators, segmenters, strategies; loaders; folders.
 
     from mslm_data.testing import check_source
 
@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mslm_data.annotate import Annotator, LoadedAnnotator
+from mslm_data.builds.verify import verify
 from mslm_data.data.bio import paint
 from mslm_data.data.document import Document, NotChosen, Part, Placeholder, SetAside, Span
 from mslm_data.data.documents import Documents
@@ -43,6 +44,7 @@ __all__ = [
     "assert_resumes",
     "check_annotator",
     "check_damaged",
+    "check_folder",
     "check_segmenter",
     "check_source",
     "check_strategy",
@@ -531,6 +533,23 @@ def _make_rows(num_rows: int = 40) -> Examples:
         span_labels=labels,
         ids=TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4)),
     )
+
+
+# Folders ------------------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a built folder keeps every rule of FORMAT.md, as `mslm-data verify` does.
+
+    Args:
+        folder: A built folder.
+
+    Raises:
+        AssertionError: A rule is broken. The message names file and row.
+        ShardError: The manifest is missing, damaged or inconsistent, or has another format.
+    """
+    _, problems = verify(folder)
+    _require(not problems, "; ".join(f"{place}: {what}" for place, what in problems))
 
 
 # Loaders ------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
 
     Only the manifest is read. A shard is opened at its first row, and its size and checksum are
     compared with the manifest. Splits of at most 16 MiB are read into memory, larger ones are
-    memory-mapped; see `Split.check`.
+    memory-mapped.
 
     Args:
         folder: A path or an fsspec URL. Shards of a URL are downloaded at their first row, checked

@@ -15,11 +15,10 @@ from typing import Any, Literal, TypeAlias
 
 from mslm_data.api.loading import Shards, load
 from mslm_data.batches.mix import Mix
-from mslm_data.shard.row_protocol import is_integer, is_number
+from mslm_data.shard.row_numbers import is_integer, is_number
 from mslm_data.shard.split import Split
-from mslm_data.shard.subset import Subset
 
-Folder: TypeAlias = str | Path | Shards | Split | Subset
+Folder: TypeAlias = str | Path | Shards | Split
 """A built folder, its path or URL, of which one split is used; or a split, or a subset of one."""
 EpochSize: TypeAlias = int | Literal["total", "longest", "shortest"]
 """Size of an epoch; see `mix`."""
@@ -112,7 +111,7 @@ def _several(folders: Any) -> list[Any]:
         TypeError: It is a single folder or no folders.
         ValueError: It is empty.
     """
-    is_one = isinstance(folders, str | Path | Shards | Split | Subset)
+    is_one = isinstance(folders, str | Path | Shards | Split)
     if is_one or not isinstance(folders, Mapping | Sequence):
         raise TypeError(
             "folders: expected folders with their weights, {'shards/a': 0.7, 'shards/b': 0.3}, or "
@@ -123,7 +122,7 @@ def _several(folders: Any) -> list[Any]:
     return list(folders)
 
 
-def _load_split(folder: Any, name: str) -> Split | Subset:
+def _load_split(folder: Any, name: str) -> Split:
     """Return a split of a folder, loading the folder if needed.
 
     Raises:
@@ -131,7 +130,7 @@ def _load_split(folder: Any, name: str) -> Split | Subset:
         ShardError: It is not a built folder, or does not have the split.
         SourceError: The URL does not exist or cannot be reached.
     """
-    if isinstance(folder, Split | Subset):
+    if isinstance(folder, Split):
         return folder
     if isinstance(folder, str | Path):
         folder = load(folder)

@@ -20,8 +20,8 @@ from mslm_data.draw.id_words import try_open_tokenizer
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows, is_integer, whole_numbers
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_numbers import check_rows, is_integer
+from mslm_data.shard.split import Rows, Split
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,7 +78,7 @@ def show(
         VocabularyError: A strategy needs a lexicon that the folder does not have.
     """
     check_split(split)
-    splits = [part.split for part in split.splits]
+    splits = [part.source for part in split.splits]
     for part in splits:
         if part.protected and not show_text:
             raise ShardError(
@@ -107,7 +107,7 @@ def show(
 def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
     """Return the row numbers, int64, for a number of rows or a list."""
     if not is_integer(rows):
-        return whole_numbers(rows)
+        return check_rows(rows, len(split))
     if rows < 1:
         raise ValueError(f"rows: expected at least 1, or the numbers of rows, got {rows}")
     return choose_rows(split, int(rows), seed=seed)

@@ -15,8 +15,7 @@ import numpy as np
 from mslm_data.batches.order import EpochOrder, Place
 from mslm_data.batches.row_order import ShardUses
 from mslm_data.io.remote import TOGETHER, Ahead
-from mslm_data.shard.row_protocol import Rows
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import Rows, Split
 
 
 class SplitPrefetcher:
@@ -136,7 +135,7 @@ def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[list[
         if uses is None:
             part.source.bring()
         else:
-            prefetchers.append(SplitPrefetcher(part.split, order, uses, ahead))
+            prefetchers.append(SplitPrefetcher(part.source, order, uses, ahead))
     try:
         yield prefetchers
     finally:

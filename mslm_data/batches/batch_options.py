@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
 from mslm_data.mask.rng import check_count
-from mslm_data.shard.row_protocol import is_integer
+from mslm_data.shard.row_numbers import is_integer
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 """int64 `[R]`, row numbers of a split."""

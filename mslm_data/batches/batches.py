@@ -15,7 +15,7 @@ from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import check_split, mask_batches, strategy_for
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 
 
 class Batches:

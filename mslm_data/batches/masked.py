@@ -19,7 +19,7 @@ from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import strategy as make_strategy
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 
 BATCHES_AT_ONCE = 64
 """Maximum number of batches that one call masks."""
@@ -72,10 +72,8 @@ def mask_batches(
 
     Raises:
         FetchError: A remote shard is unreachable.
-        ShardError: A shard is missing or damaged, or changed since it was opened. Files are checked
-            before the first batch and after the last.
+        ShardError: A shard is missing or damaged.
     """
-    split.check()
     at_once = _batches_at_once(split, strategy, order.options)
     place = begin
     with prefetch_shards(split, order, begin.epoch) as prefetchers:
@@ -107,7 +105,6 @@ def mask_batches(
                 start = stop
                 stop += len(step.batch.rows)
                 yield PlacedBatch(masked, places[start:stop], step.batch.packs)
-    split.check()
 
 
 def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
@@ -184,7 +181,7 @@ def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
         return made
 
     (part,) = split.splits
-    tokenizer = part.split.manifest.tokenizer["sha256"]
+    tokenizer = part.source.manifest.tokenizer["sha256"]
 
     def find(name: str, kind: ArtefactKind) -> str:
         return str(find_artefact(folder, name, kind, tokenizer=tokenizer))

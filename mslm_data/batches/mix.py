@@ -20,7 +20,7 @@ the mix: smaller ones are positions within an epoch (see `Mix.epoch_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,20 +36,13 @@ from mslm_data.batches.row_order import (
     shuffle_rounds,
 )
 from mslm_data.data import bio
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, gather_examples
 from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import macros, notebook_html
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.html import draw_rows
-from mslm_data.shard.row_protocol import (
-    CHUNK,
-    Rows,
-    SplitShare,
-    check_chunk,
-    resolve_stop,
-    whole_numbers,
-)
-from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
+from mslm_data.shard.row_numbers import check_rows
+from mslm_data.shard.split import Picks, Rows, Split, SplitShare
 
 
 class Mix(Rows):
@@ -77,14 +70,14 @@ class Mix(Rows):
         _check_same_tokenizer(splits)
         _check_distinct(splits)
 
-        manifests = [part.split.manifest for part in splits]
+        manifests = [part.source.manifest for part in splits]
         self._splits = tuple(splits)
         self.labels = _unite_names([manifest.labels for manifest in manifests], "labels")
         self.tags = tuple(bio.tag_names(self.labels))
         self.doc_labels = _unite_names(
             [manifest.doc_labels or () for manifest in manifests], "doc_labels"
         )
-        self.token_ids = splits[0].split.token_ids
+        self.token_ids = splits[0].source.token_ids
         self.protected = any(manifest.protected for manifest in manifests)
         self.place = None
 
@@ -93,7 +86,7 @@ class Mix(Rows):
         counts = [_max_rounds(part) * len(part.source) for part in splits]
         self._firsts = len(self) + make_offsets(np.array(counts, np.int64))
         """int64 `[S + 1]`, first row number of each split."""
-        self._label_maps = [_LabelMap.for_split(part.split, self) for part in splits]
+        self._label_maps = [_LabelMap.for_split(part.source, self) for part in splits]
         self._columns = _optional_columns(splits)
 
     def __len__(self) -> int:
@@ -175,54 +168,14 @@ class Mix(Rows):
                 numbers[places] = int(self._firsts[split]) + rounds * size + local
         return numbers
 
-    def examples(
-        self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
-    ) -> Examples:
-        """Return rows `[start, stop)` of an epoch, split by split.
-
-        An epoch has the same rows here as in a shuffled pass with the same seed.
+    def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
+        """Group rows by shard; see `Rows.picks`.
 
         Raises:
-            IndexError: The range is out of bounds.
-            ShardError: A shard is missing or damaged.
+            IndexError: A row number is out of range.
+            TypeError: `rows` are not integers.
         """
-        stop = resolve_stop(start, stop, len(self))
-        return self.take(self.epoch_rows(np.arange(start, stop), seed=seed, epoch=epoch))
-
-    def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
-        """Yield the rows of an epoch split by split, in chunks of at most `rows` rows.
-
-        Raises:
-            ShardError: A shard is missing or damaged, or changed since it was opened.
-        """
-        yield from self._chunks(0, len(self), rows, seed, epoch)
-
-    def chunks_from(
-        self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
-    ) -> Iterator[Examples]:
-        """Yield the rows that an epoch takes of one split; see `chunks`.
-
-        Args:
-            split: Index into `splits`.
-            rows: Maximum number of rows in a chunk.
-            seed: In `[0, 2**63)`.
-            epoch: In `[0, 2**63)`.
-
-        Raises:
-            ShardError: A shard is missing or damaged, or changed since it was opened.
-        """
-        start, stop = self._starts[split : split + 2].tolist()
-        yield from self._chunks(start, stop, rows, seed, epoch)
-
-    def _chunks(
-        self, start: int, stop: int, rows: int, seed: int, epoch: int
-    ) -> Iterator[Examples]:
-        check_chunk(rows)
-        self.check()
-        self.bring()
-        for first in range(start, stop, rows):
-            yield self.examples(first, min(first + rows, stop), seed=seed, epoch=epoch)
-        self.check()
+        return [pick for part in self._locate(rows) for pick in part.picks]
 
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
         """Copy rows in any order, with the label numbers of the mix.
@@ -237,9 +190,13 @@ class Mix(Rows):
             ShardError: A shard is missing or damaged.
             TypeError: `rows` are not integers.
         """
-        parts = self._locate(whole_numbers(rows))
-        picks = [pick for part in parts for pick in part.picks]
-        examples = gather_rows(picks, len(rows), self.token_ids, columns=self._columns)
+        parts = self._locate(rows)
+        columns = [
+            (shard.columns(), places, local)
+            for part in parts
+            for shard, places, local in part.picks
+        ]
+        examples = gather_examples(columns, len(rows), self.token_ids, columns=self._columns)
 
         for part in parts:
             part.label_map.apply(examples, part.places)
@@ -254,36 +211,12 @@ class Mix(Rows):
             examples = replace(examples, keys=keys)
         return examples
 
-    def lengths(self, rows: RowNumbers) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each row, int64 `[R]`; see `take`."""
-        return gather_lengths(
-            [pick for part in self._locate(rows) for pick in part.picks], len(rows)
-        )
-
-    def check(self) -> None:
-        """Reopen and check shards whose files changed since they were opened.
-
-        Raises:
-            ShardError: A file is missing, or its bytes differ from the manifest.
-        """
-        for part in self.splits:
-            part.source.check()
-
-    def bring(self) -> None:
-        """Download the shards of remote folders that are not cached; see `Split.bring`."""
-        for part in self.splits:
-            part.source.bring()
-
-    def _locate(self, rows: RowNumbers) -> list[_SplitRows]:
+    def _locate(self, rows: Sequence[int] | RowNumbers) -> list[_SplitRows]:
         """Group rows by split and shard."""
+        # Positions within an epoch are numbers below `len(self)`; `epoch_rows` converts them.
+        rows = check_rows(rows, int(self._firsts[-1]), start=len(self))
         if not len(rows):
             return []
-        if rows.min() < len(self) or rows.max() >= self._firsts[-1]:
-            raise IndexError(
-                f"rows: expected row numbers of the mix, from {len(self)} to "
-                f"{self._firsts[-1] - 1}, got {rows.min()} to {rows.max()}; convert numbers from 0 "
-                "by `epoch_rows`"
-            )
 
         split_numbers = np.searchsorted(self._firsts, rows, side="right") - 1
         parts = []
@@ -507,7 +440,7 @@ class _SplitRows:
 def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
     """Return the optional columns that the rows of a mix have."""
     columns = set()
-    manifests = [part.split.manifest for part in splits]
+    manifests = [part.source.manifest for part in splits]
 
     # Character offsets have no placeholder, so all splits must have them.
     if all(manifest.pipeline["encode"]["keep_text"] for manifest in manifests):
@@ -517,7 +450,7 @@ def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
     if any(manifest.joined for manifest in manifests):
         columns.add("sentence_starts")
     if any(manifest.doc_labels is not None for manifest in manifests):
-        columns.add("doc_label")
+        columns.add("doc_labels")
     return frozenset(columns)
 
 
@@ -543,10 +476,10 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
         ValueError: Two splits have different tokenizers.
     """
     first = splits[0]
-    known = first.split.manifest.tokenizer["sha256"]
+    known = first.source.manifest.tokenizer["sha256"]
     for part in splits[1:]:
-        tokenizer = part.split.manifest.tokenizer["sha256"]
-        if tokenizer != known or part.split.token_ids != first.split.token_ids:
+        tokenizer = part.source.manifest.tokenizer["sha256"]
+        if tokenizer != known or part.source.token_ids != first.source.token_ids:
             raise ValueError(
                 f"mix: {first.name} has tokenizer {known[:12]}, {part.name} has "
                 f"{tokenizer[:12]}; build one of them again with the --tokenizer of the other"
@@ -562,13 +495,15 @@ def _check_distinct(splits: Sequence[SplitShare]) -> None:
     seen: dict[object, SplitShare] = {}
     for part in splits:
         # Folders of `mslm-data subset` have other shards than the folder that was built.
-        manifest = part.split.manifest
+        manifest = part.source.manifest
         plan = manifest.draws[0]["plan"] if manifest.draws else manifest.plan
-        for identity in (part.digest, (plan, part.split.name)):
+        for identity in (part.digest, (plan, part.source.name)):
             first = seen.setdefault(identity, part)
             if first is part:
                 continue
-            is_whole = part.digest == first.digest and not (part.subset or first.subset)
+            is_whole = (
+                part.digest == first.digest and part.source.numbers is first.source.numbers is None
+            )
             advice = (
                 "name it once, with the sum of both weights" if is_whole else "pass one of them"
             )

@@ -15,6 +15,7 @@
 | `folder` | the unfinished folder: locks, plan, receipts |
 | `finish`, `card` | the files beside the shards, `manifest.json` last |
 | `audit`, `subset` | scores weak labels; writes a subset of a built folder |
+| `verify`, `push` | checks a built folder; uploads one |
 
 Building is offline. The same call resumes an interrupted build, and the bytes are the same.
 """

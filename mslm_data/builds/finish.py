@@ -151,20 +151,29 @@ def write_files(
         tokenizer: The tokenizer.
         set_aside: Lines of `set_aside.jsonl`.
     """
-    info = _info(manifest)
-    for split, record in manifest.splits.items():
-        write_whole(out / split / "dataset_info.json", [canonical_json(info)])
-        write_whole(out / split / "state.json", [canonical_json(_state(manifest, split, record))])
-
+    for name, content in make_files(manifest, tokenizer).items():
+        write_whole(out / name, [content])
     write_whole(out / "set_aside.jsonl", set_aside)
     write_whole(out / "tokenizer.json", [tokenizer.json.encode()])
-    write_whole(out / "tokenizer_config.json", [canonical_json(tokenizer.config())])
     write_whole(out / "README.md", [card(manifest).encode()])
-    write_whole(out / "dataset_dict.json", [canonical_json({"splits": list(manifest.splits)})])
 
     for split in manifest.splits:
         clear_temporaries(out / split)
     write_manifest(out, manifest)
+
+
+def make_files(manifest: Manifest, tokenizer: Tokenizer | None) -> dict[str, bytes]:
+    """Return name -> content of the JSON files that manifest and tokenizer determine.
+
+    Without tokenizer, `tokenizer_config.json` is left out.
+    """
+    values: dict[str, Any] = {"dataset_dict.json": {"splits": list(manifest.splits)}}
+    if tokenizer is not None:
+        values["tokenizer_config.json"] = tokenizer.config()
+    for split, record in manifest.splits.items():
+        values[f"{split}/dataset_info.json"] = _info(manifest)
+        values[f"{split}/state.json"] = _state(manifest, split, record)
+    return {name: canonical_json(value) for name, value in values.items()}
 
 
 def _info(manifest: Manifest) -> dict[str, Any]:
@@ -172,10 +181,10 @@ def _info(manifest: Manifest) -> dict[str, Any]:
     info: dict[str, Any] = msgspec.json.decode(manifest.schema.metadata[b"huggingface"])["info"]
     about = manifest.about
     return info | {
-        "description": about["title"],
-        "homepage": about["homepage"],
-        "license": about["licence"],
-        "citation": about["citation"],
+        "description": about.get("title"),
+        "homepage": about.get("homepage"),
+        "license": about.get("licence"),
+        "citation": about.get("citation"),
     }
 
 

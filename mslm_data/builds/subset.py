@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from mslm_data.builds.finish import write_files
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.errors import BuildError
-from mslm_data.io.files import (
-    canonical_json,
-    make_folder,
-    making_folder,
-    writing_whole,
-)
+from mslm_data.io.files import canonical_json, make_folder, making_folder
 from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.subset import Subset
+from mslm_data.shard.split import Split
 from mslm_data.shard.write import ShardRecord, write_batch
 
 
 def write_subset(
     folder: BuiltFolder,
-    subset: Subset,
+    subset: Split,
     drawn: Mapping[str, Any],
     out: Path,
     *,
@@ -61,68 +51,45 @@ def write_subset(
             f"{out}: expected a new folder, found one; remove it, or choose another --out"
         )
 
-    chosen = subset.split.name
-    total = sum(len(split) for name, split in folder.items() if name != chosen) + len(subset)
+    splits = {**folder, subset.name: subset}
+    total = sum(map(len, splits.values()))
+    done = 0
     taken = BuildError(f"{out}: another process made this folder meanwhile")
     with making_folder(out, taken=taken) as temporary:
-        # Write the rows of the chosen split, and copy the shards of the others.
         records: dict[str, SplitRecord] = {}
-        done = 0
-        for name, split in folder.items():
+        for name, split in splits.items():
             make_folder(temporary / name)
-            record = split.record
-            if name == chosen:
-                shards = []
-                for number, batch in enumerate(_subset_batches(subset)):
-                    file = f"data-{number:05d}-of-{_count_shards(subset):05d}.arrow"
-                    shards.append(write_batch(temporary / name / file, batch))
-                    done += batch.num_rows
-                    progress(done, total)
-                record = _subset_record(record, subset, shards)
-            else:
-                # Reading the batches opens each shard, which compares its checksum.
-                for shard, _ in zip(record.shards, split.batches(), strict=True):
-                    _copy(folder.place / name / shard.file, temporary / name / shard.file)
-                    done += shard.rows
-                    progress(done, total)
-            records[name] = record
+            shards = []
+            for shard in _write_shards(split, temporary / name):
+                shards.append(shard)
+                done += shard.rows
+                progress(done, total)
+            records[name] = _subset_record(subset, shards) if split is subset else split.record
 
         manifest = _manifest(folder, subset, drawn, records)
-        set_aside = _set_aside(folder.place, chosen)
+        set_aside = _set_aside(folder.place, subset.name)
         write_files(temporary, manifest, load_tokenizer(str(folder.tokenizer)), set_aside)
     return manifest
 
 
-def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as shard, writing_whole(target) as file:
-        shutil.copyfileobj(shard, file)
+def _write_shards(split: Split, folder: Path) -> Iterator[ShardRecord]:
+    """Write each shard of a split, or of a selection each shard that has rows of it."""
+    total = len(split.record.shards)
+    if split.numbers is not None:
+        total = sum(rows > 0 for rows in split.shard_rows)
+    for number, batch in enumerate(split.batches()):
+        yield write_batch(folder / f"data-{number:05d}-of-{total:05d}.arrow", batch)
 
 
-def _subset_batches(subset: Subset) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the subset with all columns, a batch per shard that has any."""
-    ends = [*accumulate(subset.split.shard_rows)]
-    starts = [0, *ends[:-1]]
-    bounds = np.searchsorted(subset.numbers, [0, *ends])
-    for number, batch in enumerate(subset.split.batches()):
-        rows = subset.numbers[bounds[number] : bounds[number + 1]] - starts[number]
-        if len(rows):
-            yield batch.take(pa.array(rows))
-
-
-def _count_shards(subset: Subset) -> int:
-    return sum(rows > 0 for rows in subset.shard_rows)
-
-
-def _subset_record(record: SplitRecord, subset: Subset, shards: list[ShardRecord]) -> SplitRecord:
+def _subset_record(subset: Split, shards: list[ShardRecord]) -> SplitRecord:
     """Return the record of the split, with counts of the subset's rows."""
-    mentions = sum(shard.mentions for shard in shards)
     return replace(
-        record,
+        subset.record,
         read=subset.documents,
         written=subset.documents,
         set_aside=0,
         not_chosen={},
-        given_mentions=mentions,
+        given_mentions=subset.mentions,
         left_out={},
         adjusted={},
         cut_mentions=0,
@@ -133,14 +100,14 @@ def _subset_record(record: SplitRecord, subset: Subset, shards: list[ShardRecord
         duplicates={},
         sequences=len(subset),
         tokens=subset.tokens,
-        mentions=mentions,
+        mentions=subset.mentions,
         shards=tuple(shards),
     )
 
 
 def _manifest(
     folder: BuiltFolder,
-    subset: Subset,
+    subset: Split,
     drawn: Mapping[str, Any],
     records: Mapping[str, SplitRecord],
 ) -> Manifest:
@@ -148,7 +115,7 @@ def _manifest(
     whole = folder.manifest
     taken = {
         "plan": whole.plan,
-        "split": subset.split.name,
+        "split": subset.name,
         **drawn,
         "documents": subset.documents,
         "rows": subset.digest,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.shard.row_protocol import Rows
+    from mslm_data.shard.split import Rows
     from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
 
 

@@ -39,7 +39,7 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
         mslm-data push shards/ncbi me/ncbi-disease-mslm
         mslm-data push shards/ncbi me/ncbi-disease-mslm --public
     """  # noqa: D301 - click wants the character
-    from mslm_data.shard.push import push
+    from mslm_data.builds.push import push
 
     pushed = push(folder, repo, public=public, share_protected=share_protected)
 

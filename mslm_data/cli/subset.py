@@ -14,7 +14,7 @@ from mslm_data.errors import CallError
 from mslm_data.log import few
 
 if TYPE_CHECKING:
-    from mslm_data.shard.subset import Subset
+    from mslm_data.shard.split import Split
 
 _MAX_LABELS = 5
 """Maximum number of labels in a warning."""
@@ -152,7 +152,7 @@ def command(
         echo(f"{out}: patients' text, as token ids can be turned back into it")
 
 
-def _count_mentions(subset: Subset) -> dict[str, int]:
+def _count_mentions(subset: Split) -> dict[str, int]:
     """Return the number of mentions of each label."""
     labels: Counter[int] = Counter()
     for chunk in subset.chunks():

@@ -26,8 +26,8 @@ def command(folder: Path | str, as_json: bool) -> int:
         mslm-data verify shards/ncbi
         mslm-data verify s3://bucket/shards/ncbi --json
     """  # noqa: D301 - click wants the character
+    from mslm_data.builds.verify import find_other_files, verify
     from mslm_data.shard.remote import RemoteFolder
-    from mslm_data.shard.verify import find_other_files, verify
 
     local_folder = RemoteFolder(folder).copy() if isinstance(folder, str) else folder
     manifest, problems = verify(local_folder)

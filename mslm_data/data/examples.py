@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.bio import paint
-from mslm_data.data.ragged import Ragged, count_up, make_offsets, read_only, take_alike
+from mslm_data.data.ragged import Ragged, count_up, make_offsets, read_only
+from mslm_data.kernels.gather import gather
 from mslm_data.kernels.user_rows import find_misplaced
+
+OPTIONAL = ("token_starts", "token_ends", "sentence_starts", "doc_labels")
+"""Columns needed for masking that not all examples have."""
+_OF_TOKENS = ("input_ids", "word_ids", "bio", "token_starts", "token_ends")
+_OF_SPANS = ("span_starts", "span_ends", "span_labels")
+_TYPES = {"bio": np.int16, "span_labels": np.int16}
+"""Column -> dtype of its values, default int32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,19 @@ class Examples:
         tokens, mentions = len(self.input_ids.values), len(self.span_starts.values)
 
         return f"Examples({len(self):,} rows, {tokens:,} tokens, {mentions:,} mentions)"
+
+    def slice(self, start: int, stop: int) -> Examples:
+        """Return rows `[start, stop)` as views, with the columns needed for masking; see `take`."""
+        columns: dict[str, Any] = {}
+        for name in (*_OF_TOKENS, *_OF_SPANS, "sentence_starts"):
+            column: Ragged | None = getattr(self, name)
+            columns[name] = None if column is None else column.slice(start, stop)
+        return Examples(
+            keys=self.keys[start:stop],
+            ids=self.ids,
+            doc_labels=None if self.doc_labels is None else self.doc_labels[start:stop],
+            **columns,
+        )
 
     @property
     def sentence_offsets(self) -> npt.NDArray[np.int64]:
@@ -275,7 +296,7 @@ def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
 
 
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
-    """Return a selection of rows, with the columns needed for masking.
+    """Return a copy of a selection of rows, with the columns needed for masking.
 
     The result has no document ids, concepts, scores, contexts or texts.
 
@@ -283,26 +304,83 @@ def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
         examples: N rows.
         rows: int64 `[K]` in `[0, N)`, in any order.
     """
-    ids, words, bio = take_alike((examples.input_ids, examples.word_ids, examples.bio), rows)
-    starts, ends, labels = take_alike(
-        (examples.span_starts, examples.span_ends, examples.span_labels), rows
+    columns = {name for name in OPTIONAL if getattr(examples, name) is not None}
+    return gather_examples(
+        [(examples, slice(None), rows)], len(rows), examples.ids, columns=columns
     )
-    return Examples(
-        keys=examples.keys[rows],
-        input_ids=ids,
-        word_ids=words,
-        bio=bio,
-        span_starts=starts,
-        span_ends=ends,
-        span_labels=labels,
-        ids=examples.ids,
-        doc_labels=None if examples.doc_labels is None else examples.doc_labels[rows],
-        sentence_starts=(
-            None if examples.sentence_starts is None else examples.sentence_starts.take(rows)
-        ),
-        token_starts=None if examples.token_starts is None else examples.token_starts.take(rows),
-        token_ends=None if examples.token_ends is None else examples.token_ends.take(rows),
-    )
+
+
+def gather_examples(
+    parts: Sequence[tuple[Examples, slice | npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+    size: int,
+    ids: TokenIds,
+    *,
+    columns: Collection[str],
+) -> Examples:
+    """Copy rows of several `Examples`, with the columns needed for masking, in any order.
+
+    Args:
+        parts: Examples with the same tokenizer; the places of their rows in the result; and the
+            numbers of these rows in the examples.
+        size: Total number of rows.
+        ids: Special ids of the tokenizer.
+        columns: Names of the columns of `OPTIONAL` in the result. Without `sentence_starts` in its
+            examples, each row is one sentence; without `doc_labels`, rows have label -1.
+    """
+    keys = np.empty(size, np.uint64)
+    for examples, places, rows in parts:
+        keys[places] = examples.keys[rows]
+
+    doc_labels = None
+    if "doc_labels" in columns:
+        doc_labels = np.full(size, -1, np.int16)
+        for examples, places, rows in parts:
+            if examples.doc_labels is not None:
+                doc_labels[places] = examples.doc_labels[rows]
+
+    if "sentence_starts" in columns:
+        parts = [
+            part if part[0].sentence_starts is not None else _with_sentences(*part)
+            for part in parts
+        ]
+
+    # Columns of a group have the same offsets.
+    gathered: dict[str, Any] = {}
+    for group in (_OF_TOKENS, _OF_SPANS, ("sentence_starts",)):
+        names = [name for name in group if name not in OPTIONAL or name in columns]
+        lengths = np.zeros(size, np.int64)
+        for examples, places, rows in parts:
+            for name in names[:1]:
+                offsets = getattr(examples, name).offsets
+                lengths[places] = offsets[rows + 1] - offsets[rows]
+        to = make_offsets(lengths)
+
+        for name in names:
+            out = np.empty(to[-1], _TYPES.get(name, np.int32))
+            for examples, places, rows in parts:
+                column: Ragged = getattr(examples, name)
+                gather(rows, column.offsets, column.values, to[:-1][places], out)
+            gathered[name] = Ragged(out, to)
+    return Examples(keys=keys, ids=ids, doc_labels=doc_labels, **gathered)
+
+
+def _with_sentences(
+    examples: Examples,
+    places: slice | npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+) -> tuple[Examples, slice | npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Copy rows of examples without `sentence_starts`, each row as one sentence."""
+    taken = take(examples, rows)
+
+    # A row has one or two special tokens before its first word, so the loop is short.
+    words = taken.word_ids
+    firsts = words.offsets[:-1].copy()
+    while np.any(words.values[firsts] < 0):
+        firsts += words.values[firsts] < 0
+
+    starts = (firsts - words.offsets[:-1]).astype(np.int32)
+    sentences = Ragged(starts, np.arange(len(rows) + 1))
+    return dataclasses.replace(taken, sentence_starts=sentences), places, np.arange(len(rows))
 
 
 def concatenate(parts: Sequence[Examples]) -> Examples:

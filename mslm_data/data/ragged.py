@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.kernels.gather import gather, gather_alike
+from mslm_data.kernels.gather import gather
 
 Array = npt.NDArray[Any]
 
@@ -59,8 +59,8 @@ class Ragged:
         return np.diff(self.offsets)
 
     def slice(self, start: int, stop: int) -> Ragged:
-        """Return rows `[start, stop)`, with a view of their values and new offsets."""
-        offsets = self.offsets[start : stop + 1]
+        """Return rows `[start, stop)`, with a view of their values and new int64 offsets."""
+        offsets = self.offsets[start : stop + 1].astype(np.int64)
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
@@ -73,31 +73,6 @@ class Ragged:
     def tolist(self) -> list[list[Any]]:
         """Convert to a list of lists."""
         return [self[i].tolist() for i in range(len(self))]
-
-
-Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
-
-
-def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
-    """Return a copy of a selection of rows of three columns with the same offsets.
-
-    Args:
-        columns: Ragged arrays of N rows.
-        rows: int64 `[K]` in `[0, N)`, in any order.
-    """
-    first, second, third = columns
-    offsets = make_offsets(first.offsets[rows + 1] - first.offsets[rows])
-
-    # One pass over the rows fills all three columns: the loop is bound by memory latency.
-    values = first.values, second.values, third.values
-    size = int(offsets[-1])
-    out = (
-        np.empty(size, values[0].dtype),
-        np.empty(size, values[1].dtype),
-        np.empty(size, values[2].dtype),
-    )
-    gather_alike(rows, first.offsets, values, offsets, out)
-    return Ragged(out[0], offsets), Ragged(out[1], offsets), Ragged(out[2], offsets)
 
 
 def read_only(array: Array) -> Array:

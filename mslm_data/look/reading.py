@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from mslm_data.data.context import decode_flags
 from mslm_data.data.examples import Examples
-from mslm_data.shard.row_protocol import CHUNK
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import CHUNK, Split
 
 
 def read_column(split: Split, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
@@ -29,7 +28,7 @@ def read_column(split: Split, name: str, rows: npt.NDArray[np.int64]) -> list[An
     """
     values: list[Any] = [None] * len(rows)
     for shard, places, local in split.picks(rows):
-        if not shard.has(name):
+        if name not in shard.batch.schema.names:
             continue
         column = shard.batch.column(name)
         if np.array_equal(local, np.arange(local[0], local[0] + len(local))):

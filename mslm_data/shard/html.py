@@ -16,7 +16,7 @@ from mslm_data.errors import MslmDataError
 from mslm_data.shard.remote import RemoteFolder
 
 if TYPE_CHECKING:
-    from mslm_data.shard.row_protocol import Rows
+    from mslm_data.shard.split import Rows
 
 ROWS = 3
 """Number of rows rendered."""
@@ -31,7 +31,7 @@ def draw_rows(rows: Rows) -> str:
     if rows.protected:
         return str(macros("parts.html").note(_PROTECTED))
 
-    folders = [part.split.place for part in rows.splits]
+    folders = [part.source.place for part in rows.splits]
     local = [folder for folder in folders if not isinstance(folder, RemoteFolder)]
     if len(local) < len(folders):
         return ""

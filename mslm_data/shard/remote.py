@@ -16,10 +16,6 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-import pyarrow as pa
-
-from mslm_data.data.bio import MAX_LABELS
-from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
 from mslm_data.io.remote import RemoteError, redact_url
@@ -297,8 +293,7 @@ class RemoteShard(Shard):
         folder: RemoteFolder,
         name: str,
         record: ShardRecord,
-        ids: TokenIds,
-        labels: int | None = MAX_LABELS,
+        manifest: Manifest,
         in_memory: bool = False,
     ) -> None:
         """Create the shard without downloading its file.
@@ -307,11 +302,10 @@ class RemoteShard(Shard):
             folder: Built folder.
             name: Relative path of the file.
             record: Record of the shard in the manifest.
-            ids: Special ids of the tokenizer.
-            labels: See `Shard`.
+            manifest: Manifest of the folder.
             in_memory: See `Shard`.
         """
-        super().__init__(Path(name), record, ids, labels, in_memory)
+        super().__init__(Path(name), record, manifest, in_memory)
         self._folder, self._name = folder, name
         self.use: cache.Use | None = None
         """Protection of the cached file; see `RemoteFolder.hold`."""
@@ -357,7 +351,7 @@ class RemoteShard(Shard):
     def close(self) -> None:
         """Close the file, and allow its removal from the cache."""
         if not self._in_memory:
-            self._forget()
+            super().close()
             self._folder.release(self)
 
     @property
@@ -366,16 +360,16 @@ class RemoteShard(Shard):
         return self._folder
 
     def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
-        about = self.record, self._ids, self._labels, self._in_memory
+        about = self.record, self.manifest, self._in_memory
         return RemoteShard, (self._folder, self._name, *about)
 
-    def _open(self) -> pa.RecordBatch:
+    def _open(self) -> None:
         while True:
             # Protect the file while it is opened, even without a limit: another process may read
             # the same folder with a limit, and remove files.
-            self.path = self._held()
+            self._path = self._held()
             try:
-                batch = super()._open()
+                super()._open()
             except ShardError:
                 self._folder.release(self)
                 if self.path.exists():
@@ -383,7 +377,7 @@ class RemoteShard(Shard):
                 continue  # removed by the user: download it again
             if self._in_memory or self._folder.cache_bytes is None:
                 self._folder.release(self)
-            return batch
+            return
 
 
 def bring(shards: Iterable[Shard]) -> None:

@@ -1,52 +1,190 @@
-"""Reads the rows of a split from all of its shards."""
+"""Reads rows of built folders: `Rows`, and `Split`, the rows of one folder."""
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mslm_data.data.examples import Examples, TokenIds, concatenate
-from mslm_data.data.ragged import Ragged, Three, make_offsets
+from mslm_data.data.examples import OPTIONAL, Examples, TokenIds, gather_examples
+from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
-from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
-from mslm_data.shard.row_protocol import (
-    CHUNK,
-    Rows,
-    SplitShare,
-    check_chunk,
+from mslm_data.shard.row_numbers import (
+    RowNumbers,
+    check_rows,
+    is_integer,
     resolve_row,
     resolve_stop,
-    whole_numbers,
 )
-from mslm_data.shard.subset import Subset, draw_subset
-from mslm_data.shard.write import ShardRecord
+from mslm_data.shard.subset import draw_subset
+
+Picks: TypeAlias = list[tuple[Shard, slice | RowNumbers, RowNumbers]]
+"""For each shard: places of its rows in the request, and row numbers within the shard."""
+
+CHUNK = 8192
+"""Default number of rows in a chunk."""
+
+
+class Rows(ABC):
+    """Base class of `Split` and `Mix`, the inputs of training and statistics.
+
+    Batches, datasets, statistics and drawings use only these attributes and methods, so each works
+    with both.
+
+    Attributes:
+        labels: Label names, indexed by `span_labels`.
+        tags: Tag names, indexed by `bio`.
+        doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
+        token_ids: Special ids of the tokenizer.
+        protected: Whether some rows are patients' text, which must not be shown or shared.
+        place: Folder with lexicons and score columns in `vocab/`; None for rows of several folders.
+    """
+
+    labels: tuple[str, ...]
+    tags: tuple[str, ...]
+    doc_labels: tuple[str, ...]
+    token_ids: TokenIds
+    protected: bool
+    place: Path | RemoteFolder | None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows per epoch."""
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[SplitShare, ...]:
+        """Splits of the rows, with their shares of an epoch."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """Number of tokens per epoch, including special tokens; approximate for a mix."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str | None:
+        """Digest of the rows; None for a mix, whose row order has a digest."""
+
+    @abstractmethod
+    def epoch_rows(self, rows: RowNumbers, *, seed: int, epoch: int) -> RowNumbers:
+        """Convert positions within an epoch to row numbers for `take`.
+
+        Args:
+            rows: int64 `[R]` in `[0, len(self))`.
+            seed: Seed in `[0, 2**63)`.
+            epoch: Epoch in `[0, 2**63)`.
+        """
+
+    @abstractmethod
+    def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
+        """Group rows by shard, and download the remote shards among these.
+
+        Args:
+            rows: `[R]`, row numbers from `epoch_rows` or a `RowOrder`, in any order.
+
+        Raises:
+            IndexError: A row is out of range.
+            TypeError: `rows` are not integers.
+        """
+
+    @abstractmethod
+    def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
+        """Return a copy of a selection of rows; see `picks`.
+
+        Raises:
+            IndexError: A row is out of range.
+            ShardError: A shard is missing or damaged.
+            TypeError: `rows` are not integers.
+        """
+
+    def lengths(self, rows: Sequence[int] | RowNumbers) -> RowNumbers:
+        """Return the number of tokens in each of the rows, int64 `[R]`; see `picks`."""
+        return self._count_items("input_ids", rows)
+
+    def _count_items(self, column: str, rows: Sequence[int] | RowNumbers) -> RowNumbers:
+        """Return the number of items of a ragged column in each of the rows, int64 `[R]`."""
+        counts = np.zeros(len(rows), np.int64)
+        for shard, places, local in self.picks(rows):
+            offsets = getattr(shard.columns(), column).offsets
+            counts[places] = offsets[local + 1] - offsets[local]
+        return counts
+
+    def examples(
+        self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
+    ) -> Examples:
+        """Return rows `[start, stop)` of an epoch; all epochs of a split have the same rows.
+
+        Args:
+            start: First row. Default: 0.
+            stop: Row after the last. Default: None, the number of rows.
+            seed: Seed in `[0, 2**63)`. Default: 0.
+            epoch: Epoch in `[0, 2**63)`. Default: 0.
+
+        Raises:
+            IndexError: The range is not within `[0, len(self)]`.
+            ShardError: A shard is missing or damaged.
+        """
+        rows = np.arange(start, resolve_stop(start, stop, len(self)))
+        return self.take(self.epoch_rows(rows, seed=seed, epoch=epoch))
+
+    def chunks(
+        self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0, part: int | None = None
+    ) -> Iterator[Examples]:
+        """Yield the rows of an epoch, split by split, in chunks.
+
+        Args:
+            rows: Maximum number of rows in a chunk. Default: 8192.
+            seed: Seed in `[0, 2**63)`. Default: 0.
+            epoch: Epoch in `[0, 2**63)`. Default: 0.
+            part: Index into `splits`, to yield the rows of one split only. Default: None, all.
+
+        Raises:
+            ValueError: `rows` is not an integer of at least 1.
+            ShardError: A shard is missing or damaged.
+        """
+        if not is_integer(rows) or rows < 1:
+            raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
+        bounds = make_offsets(np.array([share.rows for share in self.splits], np.int64)).tolist()
+        start, stop = (0, len(self)) if part is None else bounds[part : part + 2]
+
+        for share in self.splits:
+            if share.source.fits:
+                share.source.bring()
+        for first in range(start, stop, rows):
+            yield self.examples(first, min(first + rows, stop), seed=seed, epoch=epoch)
 
 
 class Split(Rows):
-    """The rows of a split of a built folder.
+    """The rows of a split of a built folder: all of them, or a selection.
 
-    `md.load(folder)["train"]` returns one. Shards are opened, and downloaded if remote, when one of
-    their rows is first read.
+    `md.load(folder)["train"]` returns all rows, `subset` and `select` return some of them. A row
+    keeps its key in a selection, and therefore its masks. Shards are opened, and downloaded if
+    remote, when one of their rows is first read.
 
     Attributes:
         folder: Built folder, as passed by the caller.
         place: Absolute path of the folder, or the remote folder.
         name: Name of the split.
         manifest: Manifest of the folder.
-        record: Counts and shards of the split in the manifest.
+        record: Counts and shards of the whole split in the manifest.
+        numbers: int64 `[R]`, increasing numbers of the selected rows in the split; None for all.
+        shard_rows: Number of rows in each shard, of the selected ones if some are selected.
         labels: Label names, indexed by `span_labels`.
         tags: Tag names, indexed by `bio`.
         doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
@@ -56,13 +194,23 @@ class Split(Rows):
             limit.
     """
 
-    def __init__(self, folder: Path | RemoteFolder, name: str, manifest: Manifest) -> None:
+    def __init__(
+        self,
+        folder: Path | RemoteFolder,
+        name: str,
+        manifest: Manifest,
+        *,
+        shards: Sequence[Shard] | None = None,
+        numbers: RowNumbers | None = None,
+    ) -> None:
         """Create the split without reading shards.
 
         Args:
             folder: Built folder.
             name: Name of the split.
             manifest: Manifest of the folder.
+            shards: Its shards, to share those of another `Split`. Default: None, new ones.
+            numbers: int64 `[R]`, increasing numbers of selected rows. Default: None, all rows.
         """
         self.folder = folder
         self.place: Path | RemoteFolder = (
@@ -71,51 +219,71 @@ class Split(Rows):
         self.name = name
         self.manifest = manifest
         self.record: SplitRecord = manifest.splits[name]
+        self.numbers = numbers
         self.labels = manifest.labels
         self.tags = manifest.tags
         self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
-        self._shards = [_shard(self.place, name, shard, manifest) for shard in self.record.shards]
-        self._first = make_offsets(np.array([shard.rows for shard in self.record.shards], np.int64))
         self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None
 
+        self._shards = _make_shards(self.place, name, manifest) if shards is None else shards
+        rows = np.array([shard.rows for shard in self.record.shards], np.int64)
+        self._firsts = make_offsets(rows)
+        """int64 `[S + 1]`, number of the first row of each shard, and of all rows."""
+        if numbers is not None:
+            rows = np.diff(np.searchsorted(numbers, self._firsts))
+        self.shard_rows: tuple[int, ...] = tuple(rows.tolist())
+
     def __len__(self) -> int:
-        return int(self._first[-1])
+        return int(self._firsts[-1]) if self.numbers is None else len(self.numbers)
 
     @property
     def splits(self) -> tuple[SplitShare]:
         """The split itself, each row once per epoch."""
-        return (SplitShare(split=self, share=1.0, rows=len(self)),)
+        return (SplitShare(source=self, share=1.0, rows=len(self)),)
 
-    @property
-    def shard_rows(self) -> tuple[int, ...]:
-        """Number of rows of each shard."""
-        return tuple(shard.rows for shard in self.record.shards)
-
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Number of tokens, special tokens included."""
-        return self.record.tokens
+        if self.numbers is None:
+            return self.record.tokens
+        return int(self.lengths(np.arange(len(self))).sum())
 
-    @property
+    @cached_property
+    def mentions(self) -> int:
+        """Number of mentions."""
+        if self.numbers is None:
+            return self.record.mentions
+        return int(self._count_items("span_starts", np.arange(len(self))).sum())
+
+    @cached_property
+    def documents(self) -> int:
+        """Number of documents with rows."""
+        if self.numbers is None:
+            return self.record.written
+        return sum(count_documents(batch) for batch in self.batches(["doc_id"]))
+
+    @cached_property
     def digest(self) -> str:
-        """Digest of corpus name, split name, input files and the documents that were drawn.
+        """Digest of corpus name, split name, input files, and the documents and rows selected.
 
         Together with the number of rows and tokens, it identifies the rows. It does not depend on
         the shard size.
         """
         sources = [dict(source) for source in self.record.sources]
         drawn = [draw["rows"] for draw in self.manifest.draws if draw["split"] == self.name]
-        origin = canonical_json([self.manifest.name, self.name, sources, *drawn])
-        return hashlib.sha256(origin).hexdigest()[:16]
+        digest = _digest(canonical_json([self.manifest.name, self.name, sources, *drawn]))
+        if self.numbers is None:
+            return digest
+        return _digest(canonical_json([digest, hashlib.sha256(self.numbers.tobytes()).hexdigest()]))
 
     def __repr__(self) -> str:
-        record = self.record
+        of_all = "" if self.numbers is None else f" of {self.record.sequences:,}"
 
         return (
-            f"Split({self.name!r}: {len(self):,} rows, {record.tokens:,} tokens, "
-            f"{record.mentions:,} mentions)"
+            f"Split({self.name!r}: {len(self):,}{of_all} rows, {self.tokens:,} tokens, "
+            f"{self.mentions:,} mentions)"
         )
 
     def _repr_html_(self) -> str:
@@ -131,10 +299,8 @@ class Split(Rows):
             IndexError: The row is out of range.
             TypeError: `row` is not an integer, but for example a slice.
         """
-        number = resolve_row(row, len(self))
-        shard = int(np.searchsorted(self._first, number, side="right")) - 1
-        bring([self._shards[shard]])
-        return self._shards[shard].row(number - int(self._first[shard]))
+        ((shard, _, local),) = self.picks([resolve_row(row, len(self))])
+        return shard.row(int(local[0]))
 
     @property
     def tokenizer(self) -> Path:
@@ -153,7 +319,7 @@ class Split(Rows):
         share: float | None = None,
         shots: int | None = None,
         seed: int = 0,
-    ) -> Subset:
+    ) -> Split:
         """Return the rows of randomly chosen documents, as a view usable like a split.
 
         Exactly one of `documents`, `share` and `shots` is required.
@@ -177,148 +343,142 @@ class Split(Rows):
             ValueError: A number is out of range.
             ShardError: A shard is missing or damaged.
         """
-        return draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
+        return self.select(
+            draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
+        )
 
-    def check(self) -> None:
-        """Reopen and check shards whose files have changed since they were opened.
-
-        Only size and times of each file are read; shards in memory are skipped. `md.Batches` and
-        loaders call this at the start and at the end of an epoch.
-
-        Raises:
-            ShardError: A file is missing, or its digest differs from the manifest.
-        """
-        for shard in self._shards:
-            shard.check()
-
-    def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`, as views if all are in the same shard.
+    def select(self, numbers: Sequence[int] | RowNumbers) -> Split:
+        """Return some of the rows, as a view usable like a split, without copying them.
 
         Args:
-            start: First row. Default: 0.
-            stop: Row after the last. Default: None, the number of rows.
+            numbers: `[R]` in `[0, len(self))`, increasing.
 
         Raises:
-            IndexError: The range is not within `[0, len(self)]`.
-            ShardError: A shard is missing or damaged.
+            IndexError: A number is out of range.
+            TypeError: `numbers` are not integers.
+            ValueError: The numbers do not increase.
         """
-        stop = resolve_stop(start, stop, len(self))
-        picks = [
-            (shard, first)
-            for shard, first in zip(self._shards, self._first.tolist(), strict=False)
-            if first < stop and start < first + len(shard)
-        ]
-        bring([shard for shard, _ in picks])
-        parts = [
-            shard.examples(max(start - first, 0), min(stop - first, len(shard)))
-            for shard, first in picks
-        ]
-        if not parts:
-            return self.take(np.empty(0, np.int64))
-        return parts[0] if len(parts) == 1 else concatenate(parts)
+        rows = check_rows(numbers, len(self))
+        if np.any(np.diff(rows) <= 0):
+            raise ValueError("numbers: expected increasing row numbers, each once")
 
-    def take(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Examples:
-        """Return a copy of a selection of rows.
+        selected = rows if self.numbers is None else self.numbers[rows]
+        return Split(self.folder, self.name, self.manifest, shards=self._shards, numbers=selected)
+
+    def epoch_rows(
+        self,
+        rows: RowNumbers,
+        *,
+        seed: int,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
+        epoch: int,  # noqa: ARG002
+    ) -> RowNumbers:
+        """Return the rows unchanged."""
+        return rows
+
+    def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
+        """Group rows by shard, and download the remote shards among these; see `Rows.picks`."""
+        numbers = check_rows(rows, len(self))
+        if not len(numbers):
+            return []
+        if self.numbers is not None:
+            numbers = self.numbers[numbers]
+        if len(self._shards) == 1:
+            return [(self._shards[0], slice(None), numbers)]  # a slice avoids a copy
+
+        row_shards = np.searchsorted(self._firsts, numbers, side="right") - 1
+        picks: Picks = []
+        for shard in np.flatnonzero(np.bincount(row_shards)).tolist():
+            places = np.flatnonzero(row_shards == shard)
+            picks.append((self._shards[shard], places, numbers[places] - self._firsts[shard]))
+        bring([shard for shard, _, _ in picks])
+        return picks
+
+    def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
+        """Return a copy of a selection of rows; see `Rows.take`.
 
         The result includes `token_starts`, `token_ends`, `sentence_starts` and `doc_labels` if the
         shards have these columns.
-
-        Args:
-            rows: `[R]` in `[0, len(self))`, in any order.
-
-        Raises:
-            IndexError: A row is out of range.
-            ShardError: A shard is missing or damaged.
-            TypeError: `rows` are not integers.
         """
-        picks = self.picks(whole_numbers(rows))
-        shards = [shard for shard, _, _ in picks]
-        columns = {name for name in _OPTIONAL if picks and all(shard.has(name) for shard in shards)}
+        parts = [(shard.columns(), places, local) for shard, places, local in self.picks(rows)]
+        columns = {
+            name
+            for name in OPTIONAL
+            if parts and all(getattr(part, name) is not None for part, _, _ in parts)
+        }
+        return gather_examples(parts, len(rows), self.token_ids, columns=columns)
 
-        return gather_rows(picks, len(rows), self.token_ids, columns=columns)
+    def examples(
+        self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
+    ) -> Examples:
+        """Return rows `[start, stop)`, as views if they are consecutive rows of one shard.
 
-    def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""
-        return gather_lengths(self.picks(rows), len(rows))
-
-    def chunks(
-        self,
-        rows: int = CHUNK,
-        *,
-        seed: int = 0,  # noqa: ARG002
-        epoch: int = 0,  # noqa: ARG002
-    ) -> Iterator[Examples]:
-        """Yield all rows in stored order, in chunks.
-
-        Args:
-            rows: Maximum number of rows in a chunk. Default: 8192.
-            seed: Ignored: unlike a mix, a split has the same rows in every epoch.
-            epoch: Ignored.
-
-        Raises:
-            ValueError: `rows` is not an integer of at least 1.
-            ShardError: A shard is missing or damaged, or has changed, see `check`.
+        See `Rows.examples`.
         """
-        check_chunk(rows)
-        self.check()
-        if self._fits:
-            self.bring()
-        for start in range(0, len(self), rows):
-            yield self.examples(start, min(start + rows, len(self)))
-        self.check()
+        stop = resolve_stop(start, stop, len(self))
+        shard = int(np.searchsorted(self._firsts, start, side="right")) - 1
+        if self.numbers is not None or start == stop or stop > self._firsts[shard + 1]:
+            return super().examples(start, stop, seed=seed, epoch=epoch)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield each shard as an Arrow record batch with all columns.
+        first = int(self._firsts[shard])
+        bring([self._shards[shard]])
+        return self._shards[shard].columns().slice(start - first, stop - first)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow record batches, one per shard, without shards of no selected row.
 
         Remote shards are downloaded one at a time.
 
-        Raises:
-            ShardError: A shard is missing or damaged, or has changed, see `check`.
-        """
-        self.check()
-        for shard in self._shards:
-            bring([shard])
-            yield shard.batch
-        self.check()
+        Args:
+            columns: Names of columns. Default: None, all.
 
-    def texts(self, rows: int = 8192) -> Iterator[str]:
-        """Yield the text of each row in stored order.
+        Raises:
+            ShardError: A shard is missing, damaged.
+        """
+        for number, shard in enumerate(self._shards):
+            rows = None
+            if self.numbers is not None:
+                first, past = self._firsts[number : number + 2]
+                begin, end = np.searchsorted(self.numbers, [first, past])
+                rows = pa.array(self.numbers[begin:end] - first)
+                if not len(rows):
+                    continue
+
+            bring([shard])
+            batch = shard.batch if columns is None else shard.batch.select(columns)
+            yield batch if rows is None else batch.take(rows)
+
+    def texts(self) -> Iterator[str]:
+        """Return an iterator over the text of each row in stored order.
 
         Raises:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
         """
-        self.check()
-        if self._fits:
-            self.bring()
-        for shard in self._shards:
-            bring([shard])
-            if "text" not in shard.batch.schema.names:
-                raise ShardError(
-                    f"{shard.path}: the folder does not keep texts; build it with --set "
-                    "encode.keep_text=true"
-                )
-            column = shard.batch.column("text")
-            for start in range(0, len(column), rows):
-                yield from column.slice(start, rows).to_pylist()
-        self.check()
+        if not self.manifest.pipeline["encode"]["keep_text"]:
+            raise ShardError(
+                f"{self.folder}: the folder does not keep texts; build it with --set "
+                "encode.keep_text=true"
+            )
+        return self.values("text")
+
+    def values(self, column: str) -> Iterator[Any]:
+        """Yield the value of a column in each row, in stored order.
+
+        Raises:
+            ShardError: A shard is missing or damaged.
+        """
+        for batch in self.batches([column]):
+            for start in range(0, batch.num_rows, CHUNK):
+                yield from batch.column(0).slice(start, CHUNK).to_pylist()
 
     def bring(self) -> None:
-        """Download all remote shards missing from the cache, in parallel.
+        """Download the remote shards with these rows missing from the cache, in parallel.
 
         Raises:
             FetchError: A shard is missing, unreachable, or differs from the manifest.
             ShardError: The remote folder has been rebuilt.
             ValueError: The shards do not fit into `cache_bytes`.
         """
-        self.bring_shards(range(len(self._shards)))
-
-    def bring_shards(self, numbers: Iterable[int]) -> None:
-        """Download some remote shards, to read their rows in any order; see `bring`.
-
-        Args:
-            numbers: Indices of the shards.
-        """
-        shards = [self._shards[number] for number in numbers]
+        shards = [self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()]
         needed = sum(shard.record.bytes for shard in shards)
         if self.cache_bytes is not None and needed > self.cache_bytes:
             raise ValueError(
@@ -329,7 +489,8 @@ class Split(Rows):
         bring(shards)
 
     @property
-    def _fits(self) -> bool:
+    def fits(self) -> bool:
+        """Whether the whole split fits into `cache_bytes`."""
         return self.cache_bytes is None or self.record.bytes <= self.cache_bytes
 
     @property
@@ -364,112 +525,56 @@ class Split(Rows):
         """
         return fetches_ahead((self._shards[number] for number in shards), wanted)
 
-    def picks(self, rows: npt.NDArray[np.int64]) -> Picks:
-        """Group rows by shard, and download the remote shards among these.
 
-        Args:
-            rows: int64 `[R]`, in any order.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SplitShare:
+    """A split, or a selection of its rows, and its share of an epoch.
 
-        Raises:
-            IndexError: A row is out of range.
-        """
-        if not len(rows):
-            return []
-        if rows.min() < 0 or rows.max() >= len(self):
-            raise IndexError(
-                f"rows: expected numbers from 0 to {len(self) - 1}, got {rows.min()} to "
-                f"{rows.max()}"
-            )
-        if len(self._shards) == 1:
-            return [(self._shards[0], slice(None), rows)]  # a slice avoids a copy
+    A row::
 
-        row_shards = np.searchsorted(self._first, rows, side="right") - 1
-        picks: Picks = []
-        for shard in np.flatnonzero(np.bincount(row_shards)).tolist():
-            places = np.flatnonzero(row_shards == shard)
-            picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
-        bring([shard for shard, _, _ in picks])
-        return picks
+        name            share   rows  times
+        shards/a/train   0.25  2,000    0.5
 
+    The split has 4,000 rows. An epoch takes 2,000 of them, which are a quarter of the epoch.
 
-def splits_table(splits: Iterable[Split]) -> str:
-    """Render the counts of splits as an HTML table."""
-    rows = [
-        (
-            split.name,
-            len(split),
-            split.record.tokens,
-            split.record.mentions,
-            split.record.written,
-            len(split.record.shards),
-        )
-        for split in splits
-    ]
-    head = ("split", "rows", "tokens", "mentions", "documents", "shards")
-    return str(macros("parts.html").table(head, rows))
-
-
-def _shard(
-    folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest
-) -> Shard:
-    in_memory = manifest.splits[split].bytes <= IN_MEMORY
-    about = record, manifest.token_ids, len(manifest.labels), in_memory
-    if isinstance(folder, RemoteFolder):
-        return RemoteShard(folder, f"{split}/{record.file}", *about)
-    return Shard(folder / split / record.file, *about)
-
-
-Picks: TypeAlias = list[tuple[Shard, slice | npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-"""For each shard: positions of its rows in the result, and row numbers within the shard."""
-_TOKENS = ("input_ids", "word_ids", "bio")
-_SPANS = ("span_starts", "span_ends", "span_labels")
-_CHARACTERS = ("token_starts", "token_ends")
-_OPTIONAL = (*_CHARACTERS, "sentence_starts", "doc_label")
-_TYPES = {"bio": np.int16, "span_labels": np.int16}
-"""Column -> dtype, default int32."""
-
-
-def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
-    """Copy rows from shards of one or more splits.
-
-    Args:
-        picks: Rows by shard. All splits have the same tokenizer.
-        size: Total number of rows.
-        ids: Special ids of the tokenizer.
-        columns: Optional columns to include: `token_starts`, `token_ends`, `sentence_starts`,
-            `doc_label`. In a shard without `sentence_starts`, each row counts as one sentence; in a
-            shard without `doc_label`, labels are -1.
+    Attributes:
+        source: The split, or a selection of its rows.
+        share: Requested share of the tokens or rows of an epoch, in `(0, 1]`.
+        rows: Number of rows per epoch, at least 1 in a mix.
     """
-    keys = np.empty(size, np.uint64)
-    for shard, places, local in picks:
-        keys[places] = shard.flat("key")[local]
 
-    tokens, words, bio = _gathered(picks, _TOKENS, size)
-    starts, ends, labels = _gathered(picks, _SPANS, size)
-    optional: dict[str, Any] = {
-        name: _gathered_alone(picks, name, tokens.offsets)
-        for name in _CHARACTERS
-        if name in columns
-    }
-    if "sentence_starts" in columns:
-        optional["sentence_starts"] = _sentences(picks, words)
-    if "doc_label" in columns:
-        optional["doc_labels"] = np.full(size, -1, np.int16)
-        for shard, places, local in picks:
-            if shard.has("doc_label"):
-                optional["doc_labels"][places] = shard.flat("doc_label")[local]
+    source: Split
+    share: float
+    rows: int
 
-    return Examples(
-        keys=keys,
-        input_ids=tokens,
-        word_ids=words,
-        bio=bio,
-        span_starts=starts,
-        span_ends=ends,
-        span_labels=labels,
-        ids=ids,
-        **optional,
-    )
+    @property
+    def name(self) -> str:
+        """Folder and name of the split, with the number of documents of a selection."""
+        name = f"{self.source.folder}/{self.source.name}"
+        return (
+            name if self.source.numbers is None else f"{name} ({self.source.documents:,} documents)"
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Approximate number of tokens per epoch: rows times mean length."""
+        return self.rows * self.source.tokens // len(self.source)
+
+    @property
+    def times(self) -> float:
+        """Mean number of times that each row occurs in an epoch."""
+        return self.rows / len(self.source)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the shards of the whole split."""
+        return _digest("".join(shard.sha256 for shard in self.source.record.shards).encode())
+
+    @property
+    def described(self) -> list[Any]:
+        """Corpus, split, digest and rows, for JSON. Without path, since folders may be moved."""
+        digest = self.digest if self.source.numbers is None else self.source.digest
+        return [self.source.manifest.name, self.source.name, digest, self.rows]
 
 
 def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
@@ -488,67 +593,43 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
     return path
 
 
-def gather_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
-    """Return the number of tokens in each row, int64 `[size]`."""
-    return np.diff(_make_offsets(picks, "input_ids", size))
+def splits_table(splits: Iterable[Split]) -> str:
+    """Render the counts of splits as an HTML table."""
+    rows = [
+        (
+            split.name,
+            len(split),
+            split.tokens,
+            split.mentions,
+            split.documents,
+            np.count_nonzero(split.shard_rows),
+        )
+        for split in splits
+    ]
+    head = ("split", "rows", "tokens", "mentions", "documents", "shards")
+    return str(macros("parts.html").table(head, rows))
 
 
-def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
-    """Return the offsets of a ragged column for a selection of rows, int64 `[size + 1]`."""
-    lengths = np.zeros(size, np.int64)
-    for shard, places, local in picks:
-        offsets, _ = shard.lists(column)
-        lengths[places] = offsets[local + 1] - offsets[local]
-    return make_offsets(lengths)
+def count_documents(batch: pa.RecordBatch) -> int:
+    """Count the documents of some rows of a shard. The rows of a document are contiguous."""
+    ids = batch.column("doc_id")
+    if not len(ids):
+        return 0
+    return 1 + int(pc.sum(pc.not_equal(ids[1:], ids[:-1])).as_py() or 0)
 
 
-def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
-    """Copy rows of three columns with the same offsets."""
-    to = _make_offsets(picks, columns[0], size)
-    first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
-
-    for shard, places, local in picks:
-        offsets, values = shard.lists(columns[0])
-        others = shard.lists(columns[1])[1], shard.lists(columns[2])[1]
-        gather_alike(local, offsets, (values, *others), to[:-1][places], (first, second, third))
-
-    return Ragged(first, to), Ragged(second, to), Ragged(third, to)
-
-
-def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Ragged:
-    """Copy rows of an int32 column; `to` are the offsets of the result."""
-    out = np.empty(to[-1], np.int32)
-    for shard, places, local in picks:
-        gather(local, *shard.lists(column), to[:-1][places], out)
-    return Ragged(out, to)
+def _make_shards(folder: Path | RemoteFolder, split: str, manifest: Manifest) -> list[Shard]:
+    record = manifest.splits[split]
+    in_memory = record.bytes <= IN_MEMORY
+    if isinstance(folder, RemoteFolder):
+        return [
+            RemoteShard(folder, f"{split}/{shard.file}", shard, manifest, in_memory)
+            for shard in record.shards
+        ]
+    return [
+        Shard(folder / split / shard.file, shard, manifest, in_memory) for shard in record.shards
+    ]
 
 
-def _sentences(picks: Picks, words: Ragged) -> Ragged:
-    """Return the sentence starts of a selection of rows; without the column, a row is a sentence.
-
-    Args:
-        picks: Rows by shard.
-        words: `word_ids` of the selected rows.
-    """
-    column = "sentence_starts"
-    known = [pick for pick in picks if pick[0].has(column)]
-    lengths = np.ones(len(words), np.int64)
-    is_known = np.zeros(len(words), np.bool_)
-    for shard, places, local in known:
-        offsets, _ = shard.lists(column)
-        lengths[places] = offsets[local + 1] - offsets[local]
-        is_known[places] = True
-
-    # For shards without the column, find the first token of each row that is not special. A row has
-    # one or two leading special tokens, so the loop is short.
-    unknown = np.flatnonzero(~is_known)
-    firsts = words.offsets[:-1][unknown]
-    while np.any(words.values[firsts] < 0):
-        firsts += words.values[firsts] < 0
-
-    to = make_offsets(lengths)
-    out = np.empty(to[-1], np.int32)
-    out[to[:-1][unknown]] = firsts - words.offsets[:-1][unknown]
-    for shard, places, local in known:
-        gather(local, *shard.lists(column), to[:-1][places], out)
-    return Ragged(out, to)
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

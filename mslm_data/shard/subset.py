@@ -1,194 +1,24 @@
-"""Random subsets of the documents of a split, for few-shot experiments."""
+"""Draws random documents of a split, for few-shot experiments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mslm_data.data.examples import Examples
-from mslm_data.draw import macros, notebook_html
-from mslm_data.io.files import canonical_json
 from mslm_data.kernels.rng import name_streams
-from mslm_data.shard.html import draw_rows
 from mslm_data.shard.pieces import hash_ids
-from mslm_data.shard.row_protocol import (
-    CHUNK,
-    Rows,
-    SplitShare,
-    check_chunk,
-    is_integer,
-    is_number,
-    resolve_row,
-    resolve_stop,
-    whole_numbers,
-)
+from mslm_data.shard.row_numbers import RowNumbers, is_integer, is_number
 
 if TYPE_CHECKING:
-    from mslm_data.shard.split import Picks, Split
-
-RowNumbers = npt.NDArray[np.int64]
+    from mslm_data.shard.split import Split
 
 _ORDER = 0x5B5E7
 """Name of the random stream for the order of documents."""
-
-
-class Subset(Rows):
-    """A view of the rows of some documents of a split.
-
-    `split.subset(documents=...)` returns one. Rows keep their keys, and therefore their masks.
-
-    Attributes:
-        split: The split.
-        numbers: int64 `[R]`, sorted row numbers in the split.
-        documents: Number of documents.
-        labels: Label names of the split, indexed by `span_labels`.
-        tags: Tag names, indexed by `bio`.
-        doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
-        token_ids: Special ids of the tokenizer.
-        protected: Whether the rows are patients' text, which must not be shown or shared.
-        place: Folder of the split.
-        shard_rows: Number of selected rows in each shard of the split.
-    """
-
-    def __init__(self, split: Split, numbers: RowNumbers, documents: int) -> None:
-        """Select rows of a split, and read their lengths.
-
-        Args:
-            split: The split.
-            numbers: int64 `[R]`, sorted row numbers.
-            documents: Number of documents of these rows.
-        """
-        self.split = split
-        self.numbers = numbers
-        self.documents = documents
-        self.labels = split.labels
-        self.tags = split.tags
-        self.doc_labels = split.doc_labels
-        self.token_ids = split.token_ids
-        self.protected = split.protected
-        self.place = split.place
-        self._tokens = int(split.lengths(numbers).sum())
-
-        bounds = np.searchsorted(numbers, np.cumsum((0, *split.shard_rows)))
-        self.shard_rows = tuple(np.diff(bounds).tolist())
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def splits(self) -> tuple[SplitShare]:
-        """The split, with these rows once per epoch."""
-        return (SplitShare(split=self.split, subset=self, share=1.0, rows=len(self)),)
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, including special tokens."""
-        return self._tokens
-
-    @property
-    def digest(self) -> str:
-        """Digest of the split and the row numbers."""
-        numbers = sha256(self.numbers.tobytes()).hexdigest()
-        return sha256(canonical_json([self.split.digest, numbers])).hexdigest()[:16]
-
-    def __repr__(self) -> str:
-        return (
-            f"Subset({self.documents:,} documents of {self.split!r}: {len(self):,} rows, "
-            f"{self.tokens:,} tokens)"
-        )
-
-    def _repr_html_(self) -> str:
-        """Render the counts and a few rows for notebooks, as `Split` does."""
-        head = ("subset of", "rows", "tokens", "documents")
-        counts = (self.split.name, len(self), self.tokens, self.documents)
-        return notebook_html(macros("parts.html").table(head, [counts]), draw_rows(self))
-
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return all columns of a row as Python values; negative indices count from the end.
-
-        Raises:
-            IndexError: The row is out of range.
-            TypeError: `row` is not an integer, but for example a slice.
-        """
-        return self.split[int(self.numbers[resolve_row(row, len(self))])]
-
-    def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
-        """Return a copy of a selection of rows; see `Split.take`.
-
-        Raises:
-            IndexError: A row is out of range.
-            ShardError: A shard is missing or damaged.
-            TypeError: `rows` are not integers.
-        """
-        return self.split.take(self._in_split(whole_numbers(rows)))
-
-    def picks(self, rows: RowNumbers) -> Picks:
-        """Group rows by shard; see `Split.picks`.
-
-        Raises:
-            IndexError: A row is out of range.
-        """
-        return self.split.picks(self._in_split(rows))
-
-    def lengths(self, rows: RowNumbers) -> RowNumbers:
-        """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""
-        return self.split.lengths(self._in_split(rows))
-
-    def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`.
-
-        Raises:
-            IndexError: The range is not within `[0, len(self)]`.
-            ShardError: A shard is missing or damaged.
-        """
-        return self.split.take(self.numbers[start : resolve_stop(start, stop, len(self))])
-
-    def chunks(
-        self,
-        rows: int = CHUNK,
-        *,
-        seed: int = 0,  # noqa: ARG002
-        epoch: int = 0,  # noqa: ARG002
-    ) -> Iterator[Examples]:
-        """Yield all rows in stored order, in chunks of at most `rows` rows.
-
-        Raises:
-            ValueError: `rows` is not an integer of at least 1.
-            ShardError: A shard is missing or damaged, or has changed, see `Split.check`.
-        """
-        check_chunk(rows)
-        self.check()
-        for start in range(0, len(self), rows):
-            yield self.examples(start, min(start + rows, len(self)))
-        self.check()
-
-    def check(self) -> None:
-        """Reopen and check shards whose files have changed; see `Split.check`."""
-        self.split.check()
-
-    def bring(self) -> None:
-        """Download the remote shards with these rows; see `Split.bring`."""
-        self.split.bring_shards(np.flatnonzero(self.shard_rows).tolist())
-
-    def _in_split(self, rows: RowNumbers) -> RowNumbers:
-        """Convert row numbers of the subset to those of the split.
-
-        Raises:
-            IndexError: A row is out of range.
-        """
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
-            raise IndexError(
-                f"rows: expected numbers from 0 to {len(self) - 1}, got {rows.min()} to "
-                f"{rows.max()}"
-            )
-        return self.numbers[rows]
 
 
 def draw_subset(
@@ -198,8 +28,11 @@ def draw_subset(
     share: float | None = None,
     shots: int | None = None,
     seed: int = 0,
-) -> Subset:
-    """Choose documents of a split at random; see `Split.subset`."""
+) -> RowNumbers:
+    """Choose documents of a split at random, and return the numbers of their rows.
+
+    See `Split.subset`.
+    """
     sizes = {"documents": documents, "share": share, "shots": shots}
     options = [name for name, size in sizes.items() if size is not None]
     if len(options) != 1:
@@ -214,7 +47,7 @@ def draw_subset(
     if share is not None and not (is_number(share) and 0 < share <= 1):
         raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
 
-    if shots is not None and not split.record.mentions:
+    if shots is not None and not split.mentions:
         raise ValueError(
             f"shots: expected mentions in split '{split.name}', got none; choose documents or a "
             "share"
@@ -241,13 +74,13 @@ def draw_subset(
         chosen = _take_first(ranks, mentions, size)
     is_chosen = np.zeros(len(ids), np.bool_)
     is_chosen[chosen] = True
-    return Subset(split, np.flatnonzero(is_chosen[document_of_row]), int(is_chosen.sum()))
+    return np.flatnonzero(is_chosen[document_of_row])
 
 
 def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
     """Return hashes of the document ids, uint64 `[D]`, and the document of each row, `[N]`."""
     hashes = [np.empty(0, np.uint64)]
-    for batch in split.batches():
+    for batch in split.batches(["doc_id"]):
         # The rows of a document are contiguous: hash the id of the first row only.
         ids = batch.column("doc_id")
         begins = np.ones(len(ids), np.bool_)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mslm_data.batches.ahead import prefetch_shards
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import EpochOrder, Place, Step
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.stats.tally import check_epochs
 
 Lengths = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ def first_batches(
 
     Raises:
         ValueError: A row is too long for a batch.
-        ShardError: A shard is missing or damaged, or has changed since the split was opened.
+        ShardError: A shard is missing or damaged.
     """
     steps = islice(EpochOrder.from_options(split, options).batches(Place(epoch)), count)
     shapes = []
@@ -148,12 +148,11 @@ def batch_stats(
 
     Raises:
         ValueError: `epochs` is below 1, or a row is too long for a batch.
-        ShardError: A shard is missing or damaged, or has changed since the split was opened.
+        ShardError: A shard is missing or damaged.
     """
     check_epochs(epochs)
     order = EpochOrder.from_options(split, options)
 
-    split.check()
     steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
     counted = (
         _counted(lengths, step.batch.packs, options)
@@ -164,7 +163,6 @@ def batch_stats(
         table = np.fromiter(counted, np.dtype((np.int64, 4)))
         # Without a step left, `max_steps` has cut nothing.
         is_whole = next(steps, None) is None
-    split.check()
 
     rows, lines, tokens, positions = table.sum(axis=0).tolist()
     return BatchStats(
@@ -187,7 +185,7 @@ def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Le
 
     With a limit for the cache, each step is read alone, as in training.
     """
-    is_limited = any(part.split.cache_bytes is not None for part in split.splits)
+    is_limited = any(part.source.cache_bytes is not None for part in split.splits)
     while group := list(islice(steps, 1 if is_limited else _STEPS_AT_ONCE)):
         lengths = split.lengths(np.concatenate([step.batch.rows for step in group]))
         stops = np.cumsum([len(step.batch.rows) for step in group])

@@ -27,7 +27,7 @@ from mslm_data.kernels.hashing import EMPTY
 from mslm_data.kernels.term_counts import find_terms, move_terms, number_terms
 from mslm_data.kernels.tokens import count_words
 from mslm_data.lexicon.word_types import word_strings
-from mslm_data.shard.row_protocol import CHUNK
+from mslm_data.shard.split import CHUNK
 from mslm_data.stats.overlap import NormalWords, sentence_hashes
 from mslm_data.stats.tally import count_row_words
 
@@ -174,7 +174,7 @@ def count_corpus(
             raised by it ends the count.
 
     Raises:
-        ShardError: A shard is missing or damaged, or has changed since the split was opened.
+        ShardError: A shard is missing or damaged.
     """
     sampled = max_rows is not None and any(len(split) > max_rows for split in splits.values())
     held_out = [name for name in splits if name != TRAINING]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows, SplitShare
+from mslm_data.shard.split import Rows, SplitShare
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.tally import mask_stats
 
@@ -36,11 +36,11 @@ def count_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartS
 
     Raises:
         ValueError: See `mask_stats`.
-        ShardError: A shard is missing or damaged, or has changed since the split was opened.
+        ShardError: A shard is missing or damaged.
     """
     parts = []
     for number, part in enumerate(rows.splits):
-        chunks = partial(rows.chunks_from, number, seed=seed)
+        chunks = partial(rows.chunks, seed=seed, part=number)
         stats = mask_stats(chunks, strategy, seed=seed, labels=rows.labels)
         parts.append(PartStats(part, stats))
     return parts

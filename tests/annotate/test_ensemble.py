@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
 from mslm_data.annotate.ensemble import EARLIER, OUTVOTED, Ensemble
 from mslm_data.builds.plan import find
+from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import PipelineError
 from mslm_data.shard.agreement import FoundByRecord, pairs
 from mslm_data.shard.manifest import read_manifest
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.annotate.fixtures import labels
 from tests.cli.running import run

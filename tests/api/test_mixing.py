@@ -69,7 +69,7 @@ def test_mix__counts_shares_in_tokens_or_rows(small: md.Split, large: md.Split) 
 
     assert rows_of(of_rows) == [700, 300]
     for part, tokens in zip(of_tokens.splits, (70_000, 30_000), strict=True):
-        assert abs(part.rows * part.split.tokens / len(part.split) - tokens) < 50
+        assert abs(part.rows * part.source.tokens / len(part.source) - tokens) < 50
     assert [part.share for part in of_tokens.splits] == [0.7, 0.3]
 
 
@@ -113,7 +113,7 @@ def test_mix__accepts_paths_urls_folders_and_splits(base: Path, small: md.Split)
         for second in (path, md.load(path)):
             assert md.mix({first: 2, second: 1}).examples().keys.tolist() == expected
     with_validation = md.mix([small, md.load(base / "ncbi-disease")["validation"]])
-    assert [part.split.name for part in with_validation.splits] == ["train", "validation"]
+    assert [part.source.name for part in with_validation.splits] == ["train", "validation"]
 
 
 def test_mix__rejects_a_cache_smaller_than_all_shards(base: Path, small: md.Split) -> None:
@@ -132,7 +132,7 @@ def test_mix__rejects_a_cache_smaller_than_all_shards(base: Path, small: md.Spli
 def test_mix__accepts_other_splits(base: Path) -> None:
     mix = md.mix([base / "ncbi-disease", base / "bc5cdr-chem"], split="test")
 
-    assert [part.split.name for part in mix.splits] == ["test", "test"]
+    assert [part.source.name for part in mix.splits] == ["test", "test"]
     with pytest.raises(ShardError, match="no split 'tset'; did you mean 'test'"):
         md.mix([base / "ncbi-disease"], split="tset")
 

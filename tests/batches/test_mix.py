@@ -21,8 +21,7 @@ from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
 from mslm_data.builds.subset import write_subset
-from mslm_data.shard.row_protocol import SplitShare
-from mslm_data.shard.subset import Subset
+from mslm_data.shard.split import Split, SplitShare
 from mslm_data.testing import assert_resumes
 from tests import made
 from tests.batches.test_packed import alone, unpacked
@@ -65,15 +64,15 @@ def mixed(folders: dict[str, Path]) -> Mix:
     first, _, third = made_of.splits
 
     assert [part.rows for part in made_of.splits] == [150, 90, 60]
-    assert len(first.split) < 100
-    assert len(third.split) > 60
+    assert len(first.source) < 100
+    assert len(third.source) > 60
     return made_of
 
 
 def order_of(parts: Sequence[tuple[int, int]], kind: Any = Shuffled) -> MixedOrder:
     """Return the order of splits of some rows, which need not be there for that."""
     rooms = itertools.accumulate([size * (rows + 2) for size, rows in parts], initial=1000)
-    splits: Any = [SplitShare(split=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
+    splits: Any = [SplitShare(source=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
     orders = tuple(kind(size) for size, _ in parts)
     return MixedOrder(splits=tuple(splits), orders=orders, firsts=tuple([*rooms][:-1]))
 
@@ -91,7 +90,7 @@ def row_keys(mix: Mix) -> list[tuple[int, int]]:
     return [
         (number, int(key))
         for number, part in enumerate(mix.splits)
-        for key in part.split.examples().keys
+        for key in part.source.examples().keys
     ]
 
 
@@ -255,11 +254,11 @@ def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
     rows = mixed.take(numbers)
 
     expected = reference.epoch_rows(
-        [len(part.split) for part in mixed.splits], [part.rows for part in mixed.splits], 1, 1
+        [len(part.source) for part in mixed.splits], [part.rows for part in mixed.splits], 1, 1
     )
     assert {number for _, number, _ in expected} == {0, 1, 2}
     for place, (split, number, row) in enumerate(expected):
-        part = mixed.splits[split].split
+        part = mixed.splits[split].source
         own = part[row]
         assert rows.keys[place] == reference.key(own["key"], number)
         for name in ("input_ids", "word_ids", "span_starts", "span_ends"):
@@ -421,7 +420,7 @@ def test_batches__mask_a_row_as_it_is_alone(mixed: Mix) -> None:
     keys = row_keys(mixed)
     by_key: dict[int, Any] = {}
     for part in mixed.splits:
-        by_key |= alone(part.split, seed=5, epoch=1)
+        by_key |= alone(part.source, seed=5, epoch=1)
     ids: dict[tuple[int, ...], list[Any]] = {}
 
     rows = [
@@ -525,7 +524,7 @@ def test_mix__shows_what_an_epoch_takes(mixed: Mix) -> None:
     table = mixed._repr_html_()
     assert (
         f'<tr><th scope="row">{name}</th><td class="n">50.0%</td>'
-        f'<td class="n">{len(mixed.splits[0].split)}</td><td class="n">150</td>' in table
+        f'<td class="n">{len(mixed.splits[0].source)}</td><td class="n">150</td>' in table
     )
     assert '<td class="n">1.5' in table
 
@@ -540,13 +539,13 @@ def test_mix__escapes_what_it_shows(folders: dict[str, Path], tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def few(folders: dict[str, Path]) -> Subset:
+def few(folders: dict[str, Path]) -> Split:
     return md.load(folders["ncbi-disease"])["train"].subset(documents=5, seed=1)
 
 
 @pytest.mark.parametrize("options", [*SHAPES[:3], *SHAPES[4:]], ids=str)
 def test_mix__of_a_subset_equals_the_mix_of_its_folder(
-    folders: dict[str, Path], few: Subset, tmp_path: Path, options: dict[str, Any]
+    folders: dict[str, Path], few: Split, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     write_subset(
         md.load(folders["ncbi-disease"]), few, {"seed": 1, "documents": 5}, tmp_path / "few"
@@ -570,7 +569,7 @@ def test_mix__of_a_subset_equals_the_mix_of_its_folder(
 
 
 def test_mix__of_a_subset_opens_shards_in_turn_and_resumes(
-    folders: dict[str, Path], few: Subset
+    folders: dict[str, Path], few: Split
 ) -> None:
     mix = md.mix([few, folders["bc5cdr-chem"]], epoch_size=500)
 
@@ -579,8 +578,8 @@ def test_mix__of_a_subset_opens_shards_in_turn_and_resumes(
     )
 
 
-def test_mix__of_another_subset_has_other_states(folders: dict[str, Path], few: Subset) -> None:
-    other = few.split.subset(documents=5, seed=2)
+def test_mix__of_another_subset_has_other_states(folders: dict[str, Path], few: Split) -> None:
+    other = md.load(folders["ncbi-disease"])["train"].subset(documents=5, seed=2)
     one, two = (
         md.Batches(md.mix({part: 0.5, folders["bc5cdr-chem"]: 0.5}, epoch_size=500), JOINT)
         for part in (few, other)
@@ -590,12 +589,12 @@ def test_mix__of_another_subset_has_other_states(folders: dict[str, Path], few: 
         two.load_state_dict(one.state_dict() | {"rows": two.state_dict()["rows"]})
 
 
-def test_repr__tells_how_many_documents_a_subset_has(folders: dict[str, Path], few: Subset) -> None:
+def test_repr__tells_how_many_documents_a_subset_has(folders: dict[str, Path], few: Split) -> None:
     assert "ncbi-disease/train (5 documents)" in repr(md.mix([few, folders["bc5cdr-chem"]]))
 
 
-def test_mix__refuses_a_split_beside_its_subset(few: Subset) -> None:
+def test_mix__refuses_a_split_beside_its_subset(few: Split) -> None:
     with pytest.raises(
         ValueError, match=r"\(5 documents\) is of the same split as .*ncbi-disease/train; pass"
     ):
-        md.mix([few.split, few])
+        md.mix([md.load(few.folder)["train"], few])

@@ -11,7 +11,7 @@ import pytest
 
 import mslm_data as md
 from mslm_data.batches.collate import Batch, Masked
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from tests import made
 from tests.generate import fixed_examples
 

@@ -10,11 +10,11 @@ import pytest
 
 from mslm_data.annotate.gold import Gold
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.segment.given import GivenSentences
-from mslm_data.shard.verify import verify
 from tests import made
 
 

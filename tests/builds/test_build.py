@@ -17,10 +17,10 @@ from filelock import FileLock
 from mslm_data.api.loading import load
 from mslm_data.builds import Progress
 from mslm_data.builds import folder as folders
+from mslm_data.builds.verify import verify
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io import files
 from mslm_data.shard.manifest import Manifest
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.made import build
 

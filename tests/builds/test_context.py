@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.data.context import FLAGS, decode_flags
 from mslm_data.errors import PipelineError
 from mslm_data.pipeline import Pipeline, read
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl
 from tests.cli.running import run

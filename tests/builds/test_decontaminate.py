@@ -11,10 +11,10 @@ import pytest
 
 import mslm_data as md
 from mslm_data.builds import decontaminate
+from mslm_data.builds.verify import verify
 from mslm_data.data.counts import in_aside
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.pipeline import Pipeline, read
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
 from tests.made import build

@@ -14,8 +14,8 @@ import pytest
 
 import mslm_data as md
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.errors import BuildError, ShardError
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
 

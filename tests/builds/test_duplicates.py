@@ -14,12 +14,12 @@ import pytest
 
 from mslm_data.builds import decontaminate, duplicates
 from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, choose_bands, find_copies, sign
+from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, MissingExtraError, PipelineError
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.shard.manifest import read_manifest
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
 from tests.made import build

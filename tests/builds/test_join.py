@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import mslm_data as md
+from mslm_data.builds.verify import verify
 from mslm_data.errors import PipelineError, ShardError
 from mslm_data.lexicon.trie import open_trie
 from mslm_data.shard.manifest import read_manifest
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.cli.running import run
 from tests.made import build

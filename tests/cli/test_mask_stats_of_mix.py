@@ -151,11 +151,11 @@ def test_mask_stats__shows_no_patients_text_without_the_flag(
     assert "notes: holds patients' text, which --top-words shows; pass --show-text" in shown.err
 
 
-def test_chunks_from__gives_the_rows_of_one_split(folders: list[Path]) -> None:
+def test_chunks__gives_the_rows_of_one_split(folders: list[Path]) -> None:
     mix = md.mix(folders, epoch_size="longest")
 
     parts = [
-        np.concatenate([examples.keys for examples in mix.chunks_from(number, 16, seed=2, epoch=3)])
+        np.concatenate([examples.keys for examples in mix.chunks(16, part=number, seed=2, epoch=3)])
         for number in range(2)
     ]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mslm_data.builds import push as pushing
 from mslm_data.errors import PushError
-from mslm_data.shard import push as pushing
 from tests.cli.running import run
 
 hub = pytest.importorskip("huggingface_hub")

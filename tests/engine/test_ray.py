@@ -22,12 +22,12 @@ import pytest
 
 from mslm_data import builds
 from mslm_data._version import __version__
+from mslm_data.builds.verify import verify
 from mslm_data.data.columns import FORMAT
 from mslm_data.engine import Preload
 from mslm_data.engine import ray as engine
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import read
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.engine import nodes, works
 from tests.engine.nodes import busy_on, kill_node, processes_of

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.shard.verify import verify
+from mslm_data.builds.verify import verify
 from tests import made
 from tests.engine import works
 from tests.engine.nodes import actors, kill_node

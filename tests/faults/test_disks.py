@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.errors import MslmDataError, ShardError
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.cli.running import run
 from tests.faults.corpora import CORPORA

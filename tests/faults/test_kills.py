@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.errors import ShardError
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.faults.children import Children
 from tests.faults.corpora import CORPORA

@@ -21,11 +21,11 @@ from mslm_data import builds
 from mslm_data.api.loading import load
 from mslm_data.builds import stages
 from mslm_data.builds.crash_log import CrashLog
+from mslm_data.builds.verify import verify
 from mslm_data.builds.worker import BuildWorker
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.io.files import write_sealed
-from mslm_data.shard.verify import verify
 from tests import made
 from tests.cli.running import run
 from tests.faults import works

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged, make_offsets
-from mslm_data.kernels.gather import gather, gather_alike, renumber
+from mslm_data.kernels.gather import gather, renumber
 
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
 
@@ -43,28 +43,6 @@ def test_gather__accepts_read_only_arrays() -> None:
     gather(np.array([0]), source.offsets, source.values, np.array([0]), out)
 
     assert out.tolist() == [1, 2]
-
-
-@given(rows=rows_of_numbers, data=st.data())
-def test_gather_alike__equals_gather_of_each_column(
-    rows: list[list[int]], data: st.DataObject
-) -> None:
-    picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
-    source = Ragged.from_rows(rows, np.int32)
-    columns = source.values, source.values.astype(np.int16), 2 * source.values.astype(np.int16)
-    to = make_offsets(source.lengths[picked]) + 1
-    out = (
-        np.full(to[-1], 77, np.int32),
-        np.full(to[-1], 77, np.int16),
-        np.full(to[-1], 77, np.int16),
-    )
-
-    gather_alike(picked, source.offsets.astype(np.int32), columns, to, out)
-
-    for values, copies in zip(columns, out, strict=True):
-        alone = np.full(to[-1], 77, values.dtype)
-        gather(picked, source.offsets, values, to, alone)
-        assert copies.tolist() == alone.tolist()
 
 
 def test_renumber__reads_the_last_number_at_minus_one() -> None:

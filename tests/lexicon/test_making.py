@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.errors import ShardError, VocabularyError
+from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores.making import about, longest_row, write_column
-from mslm_data.shard import split as splits
 from tests.made import built, pipeline_of, tree
-from tests.shard import damage
 
 
 @pytest.fixture(scope="module")
@@ -157,22 +155,6 @@ def test_write_column__infinite_scores_refused(tmp_path, folder, number):
 
     with pytest.raises(VocabularyError, match="expected a finite number for each token, got NaN"):
         write(tmp_path / "c", load(folder), score)
-
-    assert not list((tmp_path / "c").rglob("*.arrow"))
-
-
-def test_write_column__drops_scores_of_a_changed_shard(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(splits, "IN_MEMORY", 0)
-    copy = shutil.copytree(folder, tmp_path / "d")
-    shards = load(copy)
-    first = shards["train"].record.shards[0].file
-
-    def late(examples, advance):
-        damage.flip(copy / "train" / first, 1000)
-        return by_ids(examples, advance)
-
-    with pytest.raises(ShardError, match="it has changed since it was opened"):
-        write(tmp_path / "c", shards, late)
 
     assert not list((tmp_path / "c").rglob("*.arrow"))
 

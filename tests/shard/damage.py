@@ -68,11 +68,15 @@ def claim_bytes(folder: Path, data: bytes) -> None:
     claim(folder, replace(record, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
 
 
+def numbers_of(shard: Shard, column: str) -> np.ndarray:
+    return shard.batch.column(column).flatten().to_numpy().copy()
+
+
 def rows_in(folder: Path) -> Examples:
     """Return copies of the arrays of the first shard."""
     manifest = read_manifest(folder)
-    shard = Shard(first_shard(folder), manifest.splits["train"].shards[0], manifest.token_ids)
-    examples = shard.examples(0, len(shard))
+    shard = Shard(first_shard(folder), manifest.splits["train"].shards[0], manifest)
+    examples = shard.columns().slice(0, len(shard))
 
     def own(column: Ragged) -> Ragged:
         return Ragged(column.values.copy(), column.offsets.copy())
@@ -83,10 +87,9 @@ def rows_in(folder: Path) -> Examples:
         more["texts"] = shard.batch.column("text").to_pylist()
     if "span_concepts" in shard.batch.schema.names:
         more["span_concepts"] = shard.batch.column("span_concepts").flatten().to_pylist()
-        more["span_scores"] = shard.ragged("span_scores", 0, len(shard)).values.copy()
-
-    if shard.has("span_contexts"):
-        more["span_contexts"] = shard.ragged("span_contexts", 0, len(shard)).values.copy()
+        more["span_scores"] = numbers_of(shard, "span_scores")
+    if "span_contexts" in shard.batch.schema.names:
+        more["span_contexts"] = numbers_of(shard, "span_contexts")
 
     rows = replace(
         examples,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import mslm_data.shard
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.data.columns import COLUMNS
-from mslm_data.shard.verify import verify
 from tests import made
 
 PAGE = (Path(mslm_data.shard.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mslm_data.api.loading import load
+from mslm_data.builds.verify import verify
 from mslm_data.errors import ShardError
 from mslm_data.shard.manifest import read_manifest, write_manifest
-from mslm_data.shard.verify import verify
 from tests.shard.damage import edit_manifest
 
 Change = Callable[[dict[str, Any]], Any]

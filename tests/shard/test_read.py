@@ -132,7 +132,7 @@ def test_examples__names_a_missing_column(folder: Path) -> None:
     batch = batch_of(folder)
     claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), "words"))
 
-    with pytest.raises(ShardError, match=r"column word_ids: expected list<item: int32>, got None"):
+    with pytest.raises(ShardError, match=r"column word_ids: expected list<item: int32>, got none"):
         read(folder)
 
 
@@ -210,20 +210,23 @@ def test_examples__rejects_mentions_outside_their_rows(
 ) -> None:
     forge(folder, set_value(column, 0, value))
 
-    with pytest.raises(ShardError, match="a mention is empty or exceeds its row"):
+    with pytest.raises(
+        ShardError,
+        match=r"row \d+: expected mentions with a token, within their row; \d+ are not; the file",
+    ):
         read(folder)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "wanted"),
     [
-        ("input_ids", -1, r"numbers from 0 to 1143, got -1"),
-        ("input_ids", 1144, r"numbers from 0 to 1143, got 1144"),
-        ("word_ids", -2, r"numbers of at least -1, got -2"),
-        ("bio", -1, r"numbers from 0 to 2"),
-        ("bio", 3, r"numbers from 0 to 2"),
-        ("span_labels", -1, r"numbers from 0 to 0"),
-        ("span_labels", 1, r"numbers from 0 to 0"),
+        ("input_ids", -1, "ids of the tokenizer"),
+        ("input_ids", 1144, "ids of the tokenizer"),
+        ("word_ids", -2, "word numbers of at least -1"),
+        ("bio", -1, "tags of the manifest"),
+        ("bio", 3, "tags of the manifest"),
+        ("span_labels", -1, "labels of the manifest"),
+        ("span_labels", 1, "labels of the manifest"),
     ],
 )
 def test_examples__rejects_ids_and_labels_out_of_range(
@@ -231,7 +234,7 @@ def test_examples__rejects_ids_and_labels_out_of_range(
 ) -> None:
     forge(folder, set_value(column, 1, value))
 
-    with pytest.raises(ShardError, match=rf"{column}: expected {wanted}"):
+    with pytest.raises(ShardError, match=rf"row \d+: expected {wanted}; 1 are not"):
         read(folder)
 
 
@@ -254,7 +257,7 @@ def test_examples__rejects_repeated_column_names(folder: Path) -> None:
     claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), new_name="input_ids"))
 
     with pytest.raises(
-        ShardError, match=r"expected unique column names, got 8 names for 7 columns"
+        ShardError, match=r"column input_ids: expected list<item: int32>, got list<.*>, list<"
     ):
         read(folder)
 
@@ -276,22 +279,6 @@ def test_examples__rejects_compressed_buffers(folder: Path, codec: str) -> None:
         read(folder)
 
 
-@pytest.mark.parametrize("what", ["shard", "split"])
-def test_examples__rejects_a_link_out_of_the_folder(
-    folder: Path, tmp_path: Path, what: str
-) -> None:
-    inside = first_shard(folder) if what == "shard" else folder / "train"
-    outside = tmp_path / inside.name
-    inside.rename(outside)
-    inside.symlink_to(outside)
-
-    with pytest.raises(
-        ShardError,
-        match=r"the file is a link to a place outside the built folder",
-    ):
-        read(folder)
-
-
 def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_path: Path) -> None:
     path = first_shard(folder)
     path.rename(folder / "here.arrow")
@@ -301,20 +288,16 @@ def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_
     read(tmp_path / "link")
 
 
-def test_examples__reports_a_vanished_or_unreadable_shard(
+def test_examples__reports_an_unreadable_shard(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_elsewhere = Shard._check_file
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error")
 
-    def late(shard: Shard) -> None:
-        refuse_elsewhere(shard)
-        shard.path.unlink()
+    monkeypatch.setattr("mslm_data.shard.read.holds", refuse)
+    monkeypatch.setattr(pa, "OSFile", refuse)
 
-    monkeypatch.setattr(Shard, "_check_file", late)
-
-    with pytest.raises(
-        ShardError, match=r"arrow: cannot read the shard: No such file or directory"
-    ):
+    with pytest.raises(ShardError, match=r"arrow: cannot read the shard: Input/output error"):
         read(folder)
 
 
@@ -378,13 +361,12 @@ def flip_everything(folder: Path) -> int:
     refused = 0
     for place, byte in enumerate(data):
         put(path, place, byte ^ 1 << 7 * (place % 2))
-        for labels in (None, len(manifest.labels)):
-            shard = Shard(path, record, manifest.token_ids, labels=labels)
+        shard = Shard(path, record, manifest)
+        for open_shard in (shard.columns, lambda shard=shard: shard._parse(None)):
             try:
-                shard.examples(0, len(shard))
-                shard.row(0)
+                open_shard()
             except ShardError:
-                refused += labels is not None
+                refused += open_shard == shard.columns
         put(path, place, byte)
     return refused
 

@@ -496,27 +496,6 @@ def _read(url: str) -> list[dict[str, Any]]:
         return [*rows, dict(system.opened)]
 
 
-@pytest.mark.parametrize("most", [None, 1 << 40])
-def test_load__opens_a_shard_while_another_process_evicts(
-    most: int | None, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refuse_elsewhere = shard_remote.RemoteShard._check_file
-    found = []
-
-    def late(shard: shard_remote.RemoteShard) -> None:
-        refuse_elsewhere(shard)
-        found.append(cache.make_room({shard.path: shard.record.bytes}, 1))
-
-    monkeypatch.setattr(shard_remote.RemoteShard, "_check_file", late)
-
-    shards = load(url, cache_bytes=most)
-
-    assert rows_of(shards) == rows_of(load(folder))
-    assert found == [False] * len(records(shards))
-    place = Path(shards["train"]._shards[0].path)
-    assert cache.make_room({place: 10}, 1)
-
-
 def test_load__downloads_once_for_many_processes(folder: Path, url: str) -> None:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(3, mp_context=context) as pool:

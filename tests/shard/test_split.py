@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mslm_data as md
 from mslm_data.api.loading import load
 from mslm_data.data.examples import Examples, take
 from mslm_data.errors import ShardError
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import Rows, Split
 from tests import made
 
 COLUMNS = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
@@ -103,6 +104,40 @@ def test_getitem__rejects_rows_out_of_range(train: Split, beyond: int) -> None:
         train[len(train) + beyond]
     with pytest.raises(IndexError, match="row: expected a number below"):
         train[-len(train) - 1 - beyond]
+
+
+def test_rows_out_of_range__are_clear_errors_in_splits_subsets_and_mixes(train: Split) -> None:
+    """A bare IndexError would end a loop over rows as if there were no more."""
+    rows = {"split": train, "subset": train.subset(documents=3), "mix": md.mix([train])}
+    calls: dict[str, Callable[[Rows, int], object]] = {
+        "take": lambda rows, past: rows.take([past]),
+        "lengths": lambda rows, past: rows.lengths(np.array([past])),
+        "picks": lambda rows, past: rows.picks(np.array([past])),
+        "examples": lambda rows, past: rows.examples(0, past),
+    }
+
+    past = 10 * len(train)
+    for of_kind in rows.values():
+        for call in calls.values():
+            with pytest.raises(IndexError, match=r"^rows: expected (numbers from|0 <= )"):
+                call(of_kind, past)
+    for of_kind in (rows["split"], rows["subset"]):
+        with pytest.raises(IndexError, match=f"row: expected a number below {len(of_kind)}"):
+            of_kind[len(of_kind)]
+
+
+@pytest.mark.parametrize("numbers", [[2, 1], [0, 0, 1]])
+def test_select__takes_increasing_numbers(train: Split, numbers: list[int]) -> None:
+    with pytest.raises(ValueError, match="numbers: expected increasing row numbers"):
+        train.select(numbers)
+
+
+def test_select__of_a_selection_is_a_selection_of_the_split(train: Split) -> None:
+    few = train.select([1, 3, 4, 7]).select([0, 2, 3])
+
+    assert few.examples().keys.tolist() == train.take([1, 4, 7]).keys.tolist()
+    assert [few[i] for i in range(3)] == [train[1], train[4], train[7]]
+    assert (len(few), few.tokens) == (3, int(train.lengths([1, 4, 7]).sum()))
 
 
 @pytest.mark.parametrize("wrong", [slice(0, 2), "0", 1.0, None])
@@ -221,11 +256,11 @@ def characters_of_rows(split: Split, numbers: Iterable[int]) -> list[list[Any]]:
 
 
 def test_texts__are_those_of_the_rows(with_text: Split) -> None:
-    assert list(with_text.texts(rows=3)) == [with_text[i]["text"] for i in range(len(with_text))]
+    assert list(with_text.texts()) == [with_text[i]["text"] for i in range(len(with_text))]
 
 
 def test_texts__require_a_folder_with_kept_text(train: Split) -> None:
-    with pytest.raises(ShardError, match=r"\.arrow: .* build it with --set encode.keep_text=true"):
+    with pytest.raises(ShardError, match=r"build it with --set encode\.keep_text=true"):
         list(train.texts())
 
 

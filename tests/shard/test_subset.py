@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.shard.subset import Subset
 from tests import made
 
 JOINT = md.strategy("joint")
@@ -31,7 +30,7 @@ def doc_ids(train: md.Split) -> list[str]:
     return [train[row]["doc_id"] for row in range(len(train))]
 
 
-def documents_of(subset: Subset) -> set[str]:
+def documents_of(subset: md.Split) -> set[str]:
     return {subset[row]["doc_id"] for row in range(len(subset))}
 
 

@@ -18,10 +18,9 @@ from mslm_data.data import columns
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, check_token_count, record_batch, write_shard
 from tests import made
-from tests.generate import IDS, fixed_examples, random_examples, rows_of
+from tests.generate import fixed_examples, random_examples, rows_of
 from tests.io.test_files import no_umask  # noqa: F401 - a fixture
 from tests.shard.damage import dual_file
 from tests.support.properties import fewer
@@ -181,21 +180,6 @@ def test_write_shard__is_private(tmp_path: Path) -> None:
 
     for path in [out, *out.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-
-
-def test_examples__share_memory_with_the_mapped_file(tmp_path: Path) -> None:
-    path = tmp_path / "data-00000-of-00001.arrow"
-    record = write_shard(path, with_ids(three()), columns.schema(LABELS, set()))
-    shard = Shard(path, record, IDS)
-
-    examples = shard.examples(1, 3)
-
-    for name in ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels"):
-        values = getattr(examples, name).values
-        mapped = shard.batch.column(name).values.to_numpy(zero_copy_only=True)
-        assert np.shares_memory(values, mapped), name
-        assert not values.flags.owndata, name
-        assert not values.flags.writeable, name
 
 
 def test_record_batch__copies_no_token() -> None:

@@ -4,7 +4,6 @@ import copy
 import itertools
 import json
 import pickle
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
-from mslm_data.errors import ShardError  # noqa: E402
 from mslm_data.testing import assert_resumes  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
 from tests import made  # noqa: E402
@@ -46,32 +44,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def train(folder: Path) -> Any:
     return md.load(folder)["train"]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_dataloader__reports_a_changed_file_at_the_start_of_an_epoch(
-    workers: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mslm_data.shard.split.IN_MEMORY", 0)
-    changing = Path(shutil.copytree(folder, tmp_path / "changing"))
-    dataset = MaskedDataset(md.load(changing)["train"], JOINT)
-    sampler = sampler_of(dataset, batch_size=8)
-    batches = DataLoader(
-        dataset,
-        batch_sampler=sampler,
-        collate_fn=MaskingCollator(),
-        num_workers=workers,
-        persistent_workers=workers > 0,
-    )
-    list(batches)
-
-    for path in (changing / "train").glob("data-*.arrow"):
-        with path.open("r+b") as file:
-            file.write(bytes(8))
-    sampler.set_epoch(1)
-
-    with pytest.raises(ShardError, match="it has changed since it was opened"):
-        list(batches)
 
 
 # The dataset ---------------------------------------------------------------------------------------------------------
@@ -307,7 +279,7 @@ import mslm_data as md
 from mslm_data.kernels import gather, mask_units, pad
 from mslm_data.torch import MaskedDataset, MaskingCollator
 MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
-kernels = gather.gather_alike, mask_units.mask_units, mask_units.mask_tokens, pad.pad_masked
+kernels = gather.gather, mask_units.mask_units, mask_units.mask_tokens, pad.pad_masked
 heavy = [name for name in ("transformers", "datasets", "spacy") if name in sys.modules]
 cold = [kernel.__name__ for kernel in kernels if not kernel.signatures]
 print(json.dumps({"heavy": heavy, "cold": cold}))

@@ -141,8 +141,6 @@ def write_column(
                     "model's weights are damaged"
                 )
 
-            # Check again: scoring takes minutes, and later runs keep the file.
-            split.check()
             write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
     finally:
         # Remove new folders without scores, so that the column counts as missing.

@@ -20,7 +20,8 @@ from mslm_data.batches.collate import Masked
 from mslm_data.batches.masked import check_split, strategy_for
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows, resolve_row
+from mslm_data.shard.row_numbers import resolve_row
+from mslm_data.shard.split import Rows
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.data.masked_row import MaskedRow
 from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, read_epoch
@@ -102,7 +103,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self.seed = seed
         self.static = static
         self._epoch = Epoch(0 if static and epoch is None else epoch)
-        self._checked_epoch: int | None = None
         """Epoch for which this process last checked the split's files."""
         self._kept_shards: ShardsOfSplits | None = None
         """Shards of the last batch, if the sampler reported them."""
@@ -150,7 +150,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             if rows.shards != self._kept_shards and rows.shards is not None:
                 for part, shards in zip(self.split.splits, rows.shards, strict=True):
                     if shards is not None:
-                        part.split.keep(shards)
+                        part.source.keep(shards)
                 self._kept_shards = rows.shards
             tokens = rows.tokens
 
@@ -186,8 +186,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         Raises:
             ValueError: The epoch is not set, or the strategy's rate follows training and `step` or
                 `tokens` is missing.
-            ShardError: A shard is missing, damaged, or was modified since it was opened; checked at
-                the first rows of an epoch.
+            ShardError: A shard is missing or damaged.
         """
         if step is None and tokens is None and self.strategy.follows_training:
             raise ValueError(
@@ -196,10 +195,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
                 "follow the epoch (per='epoch')"
             )
         epoch = self.mask_epoch(epoch)
-
-        if epoch != self._checked_epoch:
-            self.split.check()
-            self._checked_epoch = epoch
 
         examples = self.split.take(self.split.epoch_rows(rows, seed=self.seed, epoch=epoch))
         return Masked.by_strategy(

@@ -12,7 +12,7 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.io import hub
 from mslm_data.log import LOGGER
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.torch.model.forward import find_module
 
 _SPARE_IDS = 512

@@ -19,7 +19,7 @@ from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import AnnotateError
 from mslm_data.kernels.pad import IGNORED, pad_rows
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.torch.model.loss import token_losses
 
 Model: TypeAlias = Callable[..., Any]

@@ -19,7 +19,7 @@ from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.diffusion import DiffusionUnits, find_units
 from mslm_data.mask.plan import MaskKind, MaskPlan
 from mslm_data.mask.rng import RATE, RowRng
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.torch.model.checks import check_rows
 from mslm_data.torch.model.forward import (
     Model,

@@ -31,10 +31,9 @@ from mslm_data.metrics import (
     mention_texts,
     mention_values,
     row_concepts,
-    row_values,
 )
 from mslm_data.registry import check_names
-from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import Rows
 from mslm_data.torch.model.checks import check_rows
 from mslm_data.torch.model.forward import (
     Model,
@@ -238,7 +237,7 @@ class _Unseen:
 
     def __init__(self, rows: Rows | Examples, train: Rows) -> None:
         _check_train(rows, train)
-        self._tokenizer = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(train.splits[0].source.tokenizer))
         self._known = KnownMentions.from_rows(train, self._tokenizer)
 
         concepts = None if isinstance(rows, Examples) else row_concepts(rows)
@@ -300,7 +299,7 @@ def _check_train(rows: Rows | Examples, train: Any) -> None:
     if isinstance(rows, Examples):  # these do not know their tokenizer, only its special ids
         is_same = rows.ids == train.token_ids
     else:
-        digests = {each.splits[0].split.manifest.tokenizer["sha256"] for each in (rows, train)}
+        digests = {each.splits[0].source.manifest.tokenizer["sha256"] for each in (rows, train)}
         is_same = len(digests) == 1
     if not is_same:
         raise ValueError(
@@ -315,7 +314,7 @@ def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
         return rows.doc_ids or range(len(rows))
     if rows.digest is None:  # a mix
         return range(len(rows))
-    return row_values(rows, "doc_id")
+    return rows.splits[0].source.values("doc_id")
 
 
 def _score(

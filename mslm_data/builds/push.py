@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mslm_data._version import __version__
+from mslm_data.builds.verify import find_other_files, verify
 from mslm_data.errors import PushError
 from mslm_data.io.hub import check_repository_name, uploading
 from mslm_data.shard.manifest import Manifest, read_manifest
-from mslm_data.shard.verify import find_other_files, verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

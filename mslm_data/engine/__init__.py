@@ -194,7 +194,7 @@ def start(
     workers: int | None = None,
     preload: Preload | None = None,
     engine: str = "local",
-    paths: Sequence[str] = (),
+    paths: Sequence[str | Path] = (),
 ) -> Iterator[Run]:
     """Start processes for tasks. All of them are gone when the context ends, however it ends.
 

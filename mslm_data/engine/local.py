@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mslm_data.engine import AnyTask, Crew, Preload, Task, Work, Worker, safe
@@ -105,7 +106,7 @@ def run(
 
 @contextmanager
 def start(
-    work: Work, workers: int | None, preload: Preload | None, _: Sequence[str] = ()
+    work: Work, workers: int | None, preload: Preload | None, _: Sequence[str | Path]
 ) -> Iterator[Crew]:
     """Run tasks in this process (1 worker), or in workers of this machine; see `engine.start`.
 

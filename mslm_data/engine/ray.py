@@ -10,23 +10,36 @@ Ray writes their output to files that other users can read.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import pkgutil
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Generic
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
-from mslm_data.engine import AnyTask, Preload, Work, Worker, attempt
+from mslm_data.engine import (
+    AnyTask,
+    Crew,
+    Died,
+    Preload,
+    Task,
+    Work,
+    Worker,
+    attempt,
+    safe,
+    send_notes_to,
+)
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
@@ -335,6 +348,178 @@ def _node() -> str:
     return socket.gethostname()
 
 
-def start(work: Work, workers: int | None, preload: Preload | None, paths: Sequence[str]) -> Any:
-    """Run tasks on a Ray cluster; see `engine.start`."""
-    raise NotImplementedError
+# Replaces `run` -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def start(
+    work: Work, workers: int | None, preload: Preload | None, paths: Sequence[str | Path]
+) -> Iterator[Crew]:
+    """Run tasks on a Ray cluster; see `engine.start` and `connected`.
+
+    Raises:
+        BuildError: There is no cluster, its object store is full, or it is lost.
+    """
+    with connected() as ray:
+        cluster = None
+        try:
+            terms = (tuple(versions().items()), tuple(map(os.path.abspath, paths)), preload)
+            cluster = _Cluster(ray, work, workers, terms)
+            yield cluster
+        except ray.exceptions.RayError as error:
+            raise BuildError(
+                f"engine 'ray': {type(error).__name__}; see `ray status` and `ray memory`. What is "
+                "finished is kept, so run the same command again"
+            ) from None
+        finally:
+            if cluster is not None:
+                cluster.cancel()
+
+
+class _Cluster:
+    """Runs tasks on the nodes of a cluster; see `Crew`."""
+
+    def __init__(self, ray: Any, work: Work, workers: int | None, terms: tuple[Any, ...]) -> None:
+        self._ray = ray
+        self._workers = workers
+        self._shared = ray.put((work, terms, str(Path.cwd())))  # sent once per node
+        self._running: dict[Any, int] = {}
+
+        # Deaths are for `died` of `Run` to count, so Ray does not retry. Models are large, so tasks
+        # are spread over nodes.
+        self._run_task = ray.remote(run_task).options(
+            max_retries=0, num_cpus=1, scheduling_strategy="SPREAD"
+        )
+
+        # Notes must outlive the nodes of tasks, so they are kept on this one.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        self._notes = ray.remote(Notes).options(num_cpus=0, scheduling_strategy=here).remote()
+
+    @property
+    def size(self) -> int:
+        """Maximum number of workers. Default: the CPUs of all nodes, which may join and leave."""
+        return self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        for number, task in tasks:
+            ref = self._run_task.remote(self._shared, self._notes, number, task)
+            self._running[ref] = number
+
+        (ref,), _ = self._ray.wait([*self._running], num_returns=1)
+        number = self._running.pop(ref)
+        errors = self._ray.exceptions
+        try:
+            return number, self._ray.get(ref)
+        except errors.RayTaskError as error:  # do not show its message, which may contain text
+            raise BuildError(
+                f"engine 'ray': a node answered with {type(error.cause).__name__}; is mslm-data "
+                f"{__version__} on all nodes?"
+            ) from None
+        except errors.RayError as error:
+            note = self._ray.get(self._notes.last.remote(number))
+            return number, Died(type(error).__name__, note)
+
+    def cancel(self) -> None:
+        """End all running tasks."""
+        for ref in self._running:
+            with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
+                self._ray.cancel(ref, force=True)
+
+
+class Notes:
+    """The last note of each task, in an actor."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, Any] = {}
+
+    def take(self, number: int, value: Any) -> None:
+        """Keep the note of a task."""
+        self._notes[number] = value
+
+    def last(self, number: int) -> Any:
+        """Return the note of a task, and forget it."""
+        return self._notes.pop(number, None)
+
+
+def run_task(
+    shared: tuple[Work, tuple[Any, ...], str], notes: Any, number: int, task: Task
+) -> Any | MslmDataError:
+    """Run a task on a node, and return its answer or a safe error."""
+    work, terms, cwd = shared
+
+    def send(value: Any) -> None:
+        import ray  # this process is one of Ray's
+
+        ray.get(notes.take.remote(number, value))
+
+    try:
+        with _quiet_and_private(cwd):
+            check_node(*terms)
+            send_notes_to(send)
+            return work(task)
+    except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
+        return safe(task.name, error)
+
+
+@functools.cache  # once in a process
+def check_node(
+    wanted: tuple[tuple[str, str], ...], paths: tuple[str, ...], preload: Preload | None
+) -> None:
+    """Check that a node can run tasks, and load the data they need.
+
+    Args:
+        wanted: Packages and versions of the leading process.
+        paths: Files and folders that the node must see.
+        preload: See `Preload`.
+
+    Raises:
+        BuildError: The node has another version, or does not see a path.
+    """
+    node = socket.gethostname()
+    here = versions()
+    for name, version in wanted:
+        if here.get(name, version) != version:
+            raise BuildError(
+                f"node {node}: expected {name} {version} as where the build was started, got "
+                f"{here[name]}; install the same versions on all nodes, as bytes depend on them"
+            )
+
+    for path in paths:
+        if not os.path.exists(path):
+            raise BuildError(
+                f"node {node}: expected to see {path}, found no such file; put inputs and the "
+                "output folder where all nodes see them under the same path"
+            )
+
+    if preload is not None:
+        with suppress(Exception):  # tasks meet the same error, and report it
+            pkgutil.resolve_name(preload.function)(preload.argument)
+
+
+@contextmanager
+def _quiet_and_private(cwd: str) -> Iterator[None]:
+    """Write private files, and discard output, which Ray writes to files that others can read.
+
+    Afterwards all is as before, because other tasks of the user's program may follow.
+
+    Args:
+        cwd: Current folder meanwhile, for relative paths. It may be missing on a node.
+    """
+    mask = os.umask(0o077)
+    before = {stream: os.dup(stream) for stream in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in before:
+            os.dup2(nowhere, stream)
+        with chdir(cwd) if os.path.isdir(cwd) else nullcontext():
+            yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.umask(mask)
+        os.close(nowhere)
+        for stream, copy in before.items():
+            os.dup2(copy, stream)
+            os.close(copy)

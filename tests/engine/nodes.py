@@ -85,6 +85,12 @@ def busy_on(node: Any, out: Path) -> int:
     return busy.pop()
 
 
+def workers(cluster: Any) -> list[psutil.Process]:
+    """Return the processes that may be at a task."""
+    processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
+    return [process for process in processes if "ray::" in command_of(process)]
+
+
 def actors(cluster: Any) -> list[psutil.Process]:
     """Return the processes that may be at a unit."""
     processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]

@@ -6,106 +6,32 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 import pytest
 
 from mslm_data import engine
-from mslm_data.engine import Run, note, start
-from mslm_data.errors import BuildError, SourceError
+from mslm_data.engine import Preload, Run, host, start
+from mslm_data.engine import cpus as counting
+from mslm_data.errors import BuildError, PipelineError, SourceError
+from tests.engine.tasks import CANARY, Do, Elsewhere, Work, gone
 from tests.support.waiting import PATIENCE_S, wait_for
 
-CANARY = "zebulonkanarie"
 ROOT = Path(__file__).parents[2]
-
-
-class Do(NamedTuple):
-    """A task: the method of `Work` to call, and a number."""
-
-    number: int
-    do: str = "answer"
-
-    @property
-    def name(self) -> str:
-        return f"task-{self.number}"
-
-
-class Work(NamedTuple):
-    """Does what a task says, and records its process."""
-
-    folder: Path
-
-    def __call__(self, task: Do) -> Any:
-        (self.folder / f"{task.name}.{os.getpid()}").touch()
-        return getattr(self, f"_{task.do}")(task)
-
-    def _answer(self, task: Do) -> int:
-        return task.number * 10
-
-    def _pid(self, task: Do) -> int:
-        return os.getpid()
-
-    def _kill(self, task: Do) -> None:
-        note("before")
-        note(("document", task.number))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def _exit(self, task: Do) -> None:
-        os._exit(3)
-
-    def _die_once(self, task: Do) -> int:
-        if len(list(self.folder.glob(f"{task.name}.*"))) == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self._answer(task)
-
-    def _ours(self, task: Do) -> None:
-        raise SourceError("notes.csv: line 3: no text")
-
-    def _foreign(self, task: Do) -> None:
-        raise ValueError(f"cannot parse {CANARY}")
-
-    def _panic(self, task: Do) -> None:
-        raise BaseException(f"panicked at {CANARY}")  # like the panics of Rust libraries
-
-    def _memory(self, task: Do) -> None:
-        raise MemoryError(CANARY)
-
-    def _disk(self, task: Do) -> None:
-        raise OSError(28, "No space left on device", CANARY)
-
-    def _unpicklable(self, task: Do) -> Any:
-        return lambda: CANARY
-
-    def _large(self, task: Do) -> bytes:
-        return bytes(3_000_000)
-
-    def _sleep(self, task: Do) -> None:
-        time.sleep(100_000)
-
-    def pids(self) -> list[int]:
-        """Return the process of each task that has begun."""
-        return [int(path.suffix[1:]) for path in self.folder.iterdir()]
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
-    return Work(tmp_path)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(folder)
 
 
 def numbers(of: Iterable[tuple[Do, Any]]) -> list[tuple[int, Any]]:
     return sorted((task.number, answer) for task, answer in of)
-
-
-def gone(pid: int) -> bool:
-    # Orphans stay as zombies if no process collects them.
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def children() -> list[psutil.Process]:
@@ -168,8 +94,8 @@ def _large(number: int, _: bytes) -> Do:
     ("do", "kind", "message"),
     [
         ("ours", SourceError, r"^notes\.csv: line 3: no text$"),
-        ("foreign", BuildError, r"^task-5: ValueError in test_start\.py:\d+, which should not"),
-        ("panic", BuildError, r"^task-5: BaseException in test_start\.py:\d+, which should not"),
+        ("foreign", BuildError, r"^task-5: ValueError in tasks\.py:\d+, which should not"),
+        ("panic", BuildError, r"^task-5: BaseException in tasks\.py:\d+, which should not"),
         ("memory", BuildError, r"^task-5: out of memory; run .* with fewer --workers$"),
         ("disk", BuildError, r"^task-5: No space left on device.*; free some space, then run"),
     ],
@@ -202,18 +128,6 @@ def test_run__in_this_process_can_be_interrupted(kind: type[BaseException], tmp_
 
     with pytest.raises(kind), start(interrupted, workers=1) as run:
         [*run([Do(1)])]
-
-
-class Elsewhere(Work):
-    """Cannot be unpickled in another process; the error contains text."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _refuse, (os.getpid(),)
-
-
-def _refuse(home: int) -> None:
-    if os.getpid() != home:
-        raise KeyError(CANARY)
 
 
 def test_run__names_only_the_class_of_an_error_of_unpickling(tmp_path: Path) -> None:
@@ -312,7 +226,7 @@ LEADER = """
 import sys
 from pathlib import Path
 from mslm_data.engine import start
-from tests.engine.test_start import Do, Work
+from tests.engine.tasks import Do, Work
 
 with start(Work(Path(sys.argv[1])), workers=2) as run:
     [*run([Do(1, "sleep"), Do(2, "sleep")])]
@@ -356,3 +270,214 @@ def test_start__kills_workers_whatever_signals_are_ignored(
     wait_for(
         lambda: all(map(gone, work.pids()))
     )  # they have closed all files, and are about to exit
+
+
+AT_EACH_LINE = """
+import gc, sys, psutil
+from mslm_data.engine import host, local
+
+def enter(at):
+    line = 0
+    def trace(frame, event, argument):
+        nonlocal line
+        if frame.f_code.co_filename not in (host.__file__, local.__file__):
+            return None
+        line += event == "line"
+        if event == "line" and line == at:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with local.start(print, 2, None, ()):
+            sys.settrace(None)
+            return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+
+enter(-1)
+before = psutil.Process().num_fds()
+at = 1
+while enter(at):
+    assert psutil.Process().children() == []
+    at += 1
+gc.collect()
+print("lines" if at > 10 else at, psutil.Process().num_fds() - before)
+"""
+
+
+def run_python(code: str, *words: object, cwd: Path = ROOT) -> str:
+    """Run code in a process of its own, and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_start__interrupted_at_any_line_leaves_no_process() -> None:
+    assert run_python(AT_EACH_LINE) == "lines 0\n"
+
+
+# The host -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Preload]:
+    """Make a module for `Preload` whose function `load` has the given body."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+
+    def make(body: str) -> Preload:
+        code = f"import os, time\nfrom pathlib import Path\ndef load(argument):\n {body}\n"
+        (folder / "loading.py").write_text(code)
+        return Preload("loading:load", str(tmp_path / "loaded"))
+
+    return make
+
+
+def test_start__loads_once_before_any_task(
+    loads: Callable[[str], Preload], work: Work, tmp_path: Path
+) -> None:
+    preload = loads("open(argument, 'a').write('x')")
+
+    with start(work, workers=2, preload=preload) as run:
+        answers = numbers(run(Do(number, "loaded") for number in range(4)))
+
+    assert answers == [(number, "x") for number in range(4)]
+
+
+def test_start__leaves_errors_of_loading_to_the_tasks(
+    loads: Callable[[str], Preload], work: Work, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with start(work, workers=2, preload=loads("raise RuntimeError('a broken model')")) as run:
+        assert len([*run([Do(1), Do(2)])]) == 2
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_start__does_not_wait_for_a_host_that_is_loading(
+    loads: Callable[[str], Preload], work: Work, tmp_path: Path
+) -> None:
+    with start(work, workers=2, preload=loads("open(argument, 'w'); time.sleep(100_000)")):
+        wait_for((tmp_path / "loaded").exists)
+
+    assert children() == []
+
+
+def test_start__reports_that_no_host_starts(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "get_executable", lambda: "/no such program")
+
+    with (
+        pytest.raises(
+            BuildError, match=r"expected to start a process, got FileNotFoundError \(out"
+        ),
+        start(work, workers=2),
+    ):
+        pass
+
+
+def test_run__reports_that_no_worker_can_be_forked(
+    loads: Callable[[str], Preload], work: Work
+) -> None:
+    preload = loads("os.fork = lambda: open('/no such file')")
+
+    with (
+        pytest.raises(
+            BuildError, match=r"expected to start a process, got FileNotFoundError \(out"
+        ),
+        start(work, workers=2, preload=preload) as run,
+    ):
+        [*run([Do(1), Do(2)])]
+
+
+def test_run__workers_write_private_files_and_leave_none_open(work: Work) -> None:
+    fds = psutil.Process().num_fds()
+    before = os.umask(0)
+    try:
+        with start(work, workers=2) as run:
+            [*run([Do(1), Do(2, "die_once")])]
+    finally:
+        os.umask(before)
+
+    assert {path.stat().st_mode & 0o777 for path in work.folder.iterdir()} == {0o600}
+    assert psutil.Process().num_fds() == fds
+
+
+IN_THREADS = """
+import sys, threading
+from pathlib import Path
+from mslm_data.engine import start
+from tests.engine.tasks import Do, Work
+
+def work_off():
+    with start(Work(Path(sys.argv[1])), workers=2) as run:
+        print(sorted(answer for _, answer in run([Do(1), Do(2)])))
+
+for thread in [threading.Thread(target=work_off) for _ in range(2)]:
+    thread.start()
+print("main ends")
+"""
+
+
+def test_start__works_in_any_thread_of_an_unguarded_main_module(tmp_path: Path) -> None:
+    lines = run_python(IN_THREADS, tmp_path).splitlines()
+
+    assert sorted(lines) == ["[10, 20]", "[10, 20]", "main ends"]
+
+
+OWN_PATH = """
+import sys
+from pathlib import Path
+sys.path[:] = [path for path in sys.path if path != sys.argv[2] and path]
+sys.path.insert(0, sys.argv[2])
+from mslm_data.engine import start
+from tests.engine.tasks import Do, Work
+with start(Work(Path(sys.argv[1])), workers=2) as run:
+    print(len([*run([Do(1), Do(2)])]))
+"""
+
+
+def test_start__workers_import_from_the_path_of_the_program(tmp_path: Path) -> None:
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    (cwd / "random.py").write_text("raise SystemExit('not this one')")
+    (tmp_path / "work").mkdir()
+
+    assert run_python(OWN_PATH, tmp_path / "work", ROOT, cwd=cwd) == "2\n"
+
+
+def test_start__has_one_worker_for_each_available_cpu(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "cpus", lambda: 3)
+
+    with start(work) as run:
+        answers = numbers(run(Do(number, "pause") for number in range(9)))
+
+    assert len({pid for _, pid in answers}) == 3
+
+
+def test_start__without_fork_runs_all_tasks_in_this_process(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "fork")
+
+    with start(work, workers=2) as run:
+        answers = numbers(run([Do(1, "pid"), Do(2, "pid")]))
+
+    assert answers == [(1, os.getpid()), (2, os.getpid())]
+
+
+def test_start__names_the_engines_for_an_unknown_one(work: Work) -> None:
+    with pytest.raises(PipelineError, match="did you mean 'local'"), start(work, engine="locl"):
+        pass

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, count_up, make_offsets, read_only
-from mslm_data.encode import longest_match
-from mslm_data.encode.longest_match import LongestMatch
+from mslm_data.encode.longest_match import LongestMatch, load_longest_match
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
@@ -27,9 +27,6 @@ _AT_ONCE = 1 << 18
 
 _LONGEST = 1 << 16
 """Maximum number of characters in a word. Longer words are tokenised in parts."""
-
-_REACH = 1 << 10
-"""Number of characters at the end of a part that are searched for a good place to cut."""
 
 _MANY = 4096
 """Number of words from which the fast kernel is used: reading its vocabulary takes as long as
@@ -68,8 +65,6 @@ class WordTable:
         """
         self.tokenizer = tokenizer
         self._limit = limit
-        self._longest_match: LongestMatch | None = None
-        self._has_vocabulary = False
         self._clear()
 
     @property
@@ -169,10 +164,12 @@ class WordTable:
             Number of pieces of each word, int64 `[K]`, and the pieces, int32 `[P, 4]`.
         """
         # Words for the fast kernel.
-        is_plain = self._plain(chars, bounds)
+        is_plain = np.zeros(len(bounds), np.bool_)
         plain_counts = np.empty(0, np.int64)
         plain_pieces = np.empty((0, 4), np.int32)
-        if self._longest_match is not None:
+        num_words = len(self._bounds.values) + len(bounds)
+        if num_words >= _MANY and self._longest_match is not None:
+            is_plain = self._longest_match.printable(chars, bounds)
             copied, places = _copied(chars, bounds[is_plain])
             plain_counts, plain_pieces = self._longest_match.cut(copied, places)
 
@@ -200,15 +197,10 @@ class WordTable:
         self._make_unknown(pieces[:, 0])
         return counts, pieces
 
-    def _plain(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> npt.NDArray[np.bool_]:
-        """Return whether the fast kernel can tokenise each word, bool `[K]`."""
-        if not self._has_vocabulary and len(self._bounds.values) + len(bounds) >= _MANY:
-            self._longest_match = longest_match.load_longest_match(self.tokenizer)
-            self._has_vocabulary = True
-
-        if self._longest_match is None:
-            return np.zeros(len(bounds), np.bool_)
-        return self._longest_match.printable(chars, bounds)
+    @cached_property
+    def _longest_match(self) -> LongestMatch | None:
+        """The vocabulary of the fast kernel; None if it cannot tokenise as the tokenizer does."""
+        return load_longest_match(self.tokenizer)
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Tokenise words with the library.
@@ -221,11 +213,15 @@ class WordTable:
             Word of each piece, int64 `[P]`, and the pieces, int32 `[P, 4]`, with 0 in the last
             column.
         """
+        # Very long words are encoded in parts.
+        counts = 1 + (lengths - 1) // _LONGEST
+        word_of_part = np.repeat(np.arange(len(words)), counts)
+        begins = _LONGEST * count_up(0, counts)
         lead = self.tokenizer.lead
-        parts, word_of_part, begins = _parts(words, lengths)
-        if lead:
-            texts = zip(parts, begins.tolist(), strict=True)
-            parts = [part if begin else lead + part for part, begin in texts]
+        parts = [
+            words[number][begin : begin + _LONGEST] if begin else lead + words[number][:_LONGEST]
+            for number, begin in zip(word_of_part.tolist(), begins.tolist(), strict=True)
+        ]
         # The library counts characters from the start of the part, or of the lead.
         shifts = np.where(begins > 0, begins, -len(lead))
 
@@ -303,45 +299,6 @@ class Growing:
             self._room = room
         self._room[self._length : length] = values
         self._length = length
-
-
-def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, Ints]:
-    """Cut very long words into parts.
-
-    Args:
-        words: Words.
-        lengths: Number of characters of each word.
-
-    Returns:
-        The parts, the word of each part, and the part's first character in the word.
-    """
-    if lengths.max(initial=0) <= _LONGEST:
-        return words, np.arange(len(words)), np.zeros(len(words), np.int64)
-
-    parts: list[str] = []
-    word_of_part: list[int] = []
-    begins: list[int] = []
-    for number, word in enumerate(words):
-        begin = 0
-        while begin < len(word):
-            end = _find_part_end(word, begin)
-            parts.append(word[begin:end])
-            word_of_part.append(number)
-            begins.append(begin)
-            begin = end
-    return parts, np.array(word_of_part, np.int64), np.array(begins, np.int64)
-
-
-def _find_part_end(word: str, begin: int) -> int:
-    """Return the end of the part of a word that starts at `begin`."""
-    end = begin + _LONGEST
-    if end >= len(word):
-        return len(word)
-    # Cut between a letter and a punctuation mark, where tokenizers cut too: the pieces stay equal.
-    for place in range(end, end - _REACH, -1):
-        if word[place - 1].isalnum() and not word[place].isalnum():
-            return place
-    return end
 
 
 def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:

@@ -102,7 +102,7 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         at_once.append(sum(map(len, texts)))
         return encoded(table, texts)
 
-    for name, value in {"_LONGEST": 12, "_REACH": 8, "_AT_ONCE": 24}.items():
+    for name, value in {"_LONGEST": 12, "_AT_ONCE": 24}.items():
         monkeypatch.setattr(word_table, name, value)
     monkeypatch.setattr(WordTable, "_encoded_at_once", counted)
     return at_once
@@ -129,18 +129,6 @@ def test_rows__splits_very_long_words(name: str, short_parts: list[int]) -> None
         assert {place for _, start, end in pieces for place in range(start, end)} == {
             *range(len(word))
         }
-
-
-def test_rows__splits_very_long_words_where_the_tokenizer_does(short_parts: list[int]) -> None:
-    words = ["p53," * 30, "a.b-c" * 30]
-    tokenizer = made.word_piece()
-
-    found = pieces_of(WordTable(tokenizer), words)
-
-    for word, pieces in zip(words, found, strict=True):
-        assert [id_ for id_, _, _ in pieces] == tokenizer.core.encode(
-            word, add_special_tokens=False
-        ).ids
 
 
 @given(batches=st.lists(st.lists(made.some_words, max_size=6), max_size=6))

@@ -354,6 +354,44 @@ def mention_values(values: Tags, word_ids: Tags, mentions: Ints) -> npt.NDArray[
     return selected
 
 
+class DocumentTable:
+    """Counts of mentions by document and class, to draw documents with replacement.
+
+    Mentions that have no class, such as predicted ones, may be counted in any: only the sum over
+    classes is used of their counts.
+    """
+
+    def __init__(self, columns: int) -> None:
+        """Start without documents.
+
+        Args:
+            columns: Number of counts, C.
+        """
+        self._rows = [np.zeros((0, 2 + columns), np.int64)]
+
+    def add(self, documents: npt.ArrayLike, classes: npt.ArrayLike, counts: npt.ArrayLike) -> None:
+        """Add counts.
+
+        Args:
+            documents: Integers `[M]`, document of each mention.
+            classes: Integers `[M]`, index into `CLASSES`, or a single one.
+            counts: Integers `[M, C]`, or `[C]` for the same counts of each mention.
+        """
+        numbers = np.asarray(documents)
+        rows = np.empty((len(numbers), self._rows[0].shape[1]), np.int64)
+        rows[:, 0] = numbers
+        rows[:, 1] = classes
+        rows[:, 2:] = np.reshape(counts, (-1, rows.shape[1] - 2))
+        self._rows.append(rows)
+
+    def sums(self, documents: int) -> Ints:
+        """Return the sums of D documents, `[D, K, C]` for K classes."""
+        rows = np.concatenate(self._rows)
+        table = np.zeros((documents, len(CLASSES), rows.shape[1] - 2), np.int64)
+        np.add.at(table, (rows[:, 0], rows[:, 1]), rows[:, 2:])
+        return table
+
+
 class RecallOfUnseen:
     """Recall of gold mentions that occur in the training rows, and of new mentions.
 
@@ -371,9 +409,7 @@ class RecallOfUnseen:
         """
         self._with_concepts = with_concepts
         self._documents: dict[Hashable, int] = {}
-        # Per batch: document, class and hit of each gold mention, document of each predicted one.
-        self._gold = [np.zeros((0, 3), np.int64)]
-        self._predicted = [np.zeros(0, np.int64)]
+        self._table = DocumentTable(3)  # gold mentions, hits, predicted mentions
 
     def add(
         self, matches: Matches, classes: npt.NDArray[Any], documents: Iterable[Hashable]
@@ -388,9 +424,11 @@ class RecallOfUnseen:
         known = self._documents
         numbers = np.array([known.setdefault(doc, len(known)) for doc in documents], np.int64)
 
-        columns = (numbers[matches.gold[:, 0]], classes, matches.is_hit)
-        self._gold.append(np.stack(columns, axis=1).astype(np.int64))
-        self._predicted.append(numbers[matches.predicted[:, 0]])
+        gold = np.zeros((len(matches.gold), 3), np.int64)
+        gold[:, 0] = 1
+        gold[:, 1] = matches.is_hit
+        self._table.add(numbers[matches.gold[:, 0]], classes, gold)
+        self._table.add(numbers[matches.predicted[:, 0]], NEW, [0, 0, 1])
 
     def result(self) -> dict[str, Any]:
         """Return scores and counts, for JSON.
@@ -399,19 +437,14 @@ class RecallOfUnseen:
         `recall_interval`. `f1_interval` is for all mentions. `documents` is the number of documents
         in the bootstrap.
         """
-        documents, classes, is_hit = np.concatenate(self._gold).T
-        gold_DK = np.zeros((len(self._documents), len(CLASSES)), np.int64)
-        hits_DK = np.zeros_like(gold_DK)
-        np.add.at(gold_DK, (documents, classes), 1)
-        np.add.at(hits_DK, (documents, classes), is_hit)
-        predicted_D = np.bincount(np.concatenate(self._predicted), minlength=len(gold_DK))
-
-        counts_D3 = np.stack([hits_DK.sum(axis=1), gold_DK.sum(axis=1), predicted_D], axis=1)
-        hits, gold, predicted = resample(counts_D3).T
+        table_DK3 = self._table.sums(len(self._documents))
+        gold, hits, predicted = resample(table_DK3.sum(axis=1)).T
         return {
-            **recall_by_class(gold_DK, hits_DK, with_concepts=self._with_concepts),
+            **recall_by_class(
+                table_DK3[:, :, 0], table_DK3[:, :, 1], with_concepts=self._with_concepts
+            ),
             "f1_interval": interval(_ratio(2 * hits, gold + predicted)),
-            "documents": len(gold_DK),
+            "documents": len(self._documents),
         }
 
 

@@ -51,8 +51,8 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
 from mslm_data.log import few
 from mslm_data.metrics import (
-    CLASSES,
     NEW,
+    DocumentTable,
     KnownMentions,
     decode_all,
     interval,
@@ -98,8 +98,8 @@ class Agreement:
     """
 
     def __init__(self) -> None:
-        self._document_counts: list[tuple[int, int, int, int, int]] = []
-        self._class_counts: list[npt.NDArray[np.int64]] = []
+        self._documents = 0
+        self._table = DocumentTable(5)  # the counts in the order above
 
     def add(
         self,
@@ -114,29 +114,20 @@ class Agreement:
             found: Mentions that the annotator found.
             classes: Index into `metrics.CLASSES` for each gold mention. Default: all are new.
         """
-        places = set(found)
-        is_exact = [place in places for place in gold]
-        is_overlapped = [_overlaps(place, found) for place in gold]
-        self._document_counts.append(
-            (
-                len(gold),
-                len(found),
-                sum(is_exact),
-                sum(_overlaps(place, gold) for place in found),
-                sum(is_overlapped),
-            )
-        )
+        document = self._documents
+        self._documents += 1
 
-        counts = np.zeros((len(CLASSES), 3), np.int64)
-        numbers = [NEW] * len(gold) if classes is None else classes
-        for number, *is_found in zip(numbers, is_exact, is_overlapped, strict=True):
-            counts[number] += (1, *is_found)
-        self._class_counts.append(counts)
+        places = set(found)
+        of_gold = [(1, 0, place in places, 0, _overlaps(place, found)) for place in gold]
+        of_found = [(0, 1, 0, _overlaps(place, gold), 0) for place in found]
+        self._table.add([document] * len(gold), NEW if classes is None else classes, of_gold)
+        self._table.add([document] * len(found), NEW, of_found)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """The counts of each document in the order above, int64 `[D, 5]`."""
-        return np.array(self._document_counts, np.int64).reshape(-1, 5)
+        counts: npt.NDArray[np.int64] = self._table.sums(self._documents).sum(axis=1)
+        return counts
 
     def totals(self) -> dict[str, int]:
         """Return the totals of `gold`, `found` and `exact`."""
@@ -162,11 +153,9 @@ class Agreement:
         Returns:
             Class -> `gold`, `exact`, and `exact_recall` and `overlap_recall` with their intervals.
         """
-        # [D, C, 3]: gold mentions, those found exactly, those that overlap a found one.
-        counts = np.array(self._class_counts, np.int64).reshape(-1, len(CLASSES), 3)
-        gold, exact, overlapped = np.moveaxis(counts, -1, 0)
+        gold, _, exact, _, overlapping = np.moveaxis(self._table.sums(self._documents), -1, 0)
         recalls = recall_by_class(gold, exact, with_concepts=with_concepts)
-        by_overlap = recall_by_class(gold, overlapped, with_concepts=with_concepts)
+        by_overlap = recall_by_class(gold, overlapping, with_concepts=with_concepts)
         return {
             name: {
                 "gold": recall["gold"],

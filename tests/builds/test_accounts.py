@@ -131,13 +131,6 @@ def test_build__counts_mentions_without_tokens(tmp_path: Path) -> None:
     assert (train.given_mentions, train.mentions) == (3, 1)
     assert train.left_out == {"no token": 2}
     assert train.set_aside == 1
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "2 left out (no token)" in card
-    assert (
-        "| split | records | documents | set aside | not chosen | rows | tokens | mentions |"
-        in card
-    )
-    assert "| train | 2 | 1 | 1 | 0 | 1 |" in card
 
 
 @pytest.mark.parametrize(

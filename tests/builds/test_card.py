@@ -12,7 +12,7 @@ import pyarrow.feather
 import pytest
 import yaml
 
-from mslm_data.builds.card import card, size_category
+from mslm_data.builds.card import card
 from mslm_data.errors import PipelineError
 from mslm_data.pipeline import from_tables
 from mslm_data.shard.manifest import Manifest
@@ -50,8 +50,6 @@ def test_card__has_the_metadata_of_the_hub(tmp_path: Path) -> None:
         "language": ["en", "no"],
         "license": "cc-by-4.0",
         "task_categories": ["fill-mask", "token-classification"],
-        "task_ids": ["masked-language-modeling", "named-entity-recognition"],
-        "size_categories": ["n<1K"],
         "tags": ["mslm-data", "medical"],
         "configs": [
             {
@@ -69,50 +67,28 @@ def test_card__accepts_a_corpus_with_few_details(tmp_path: Path) -> None:
 
     assert found["license"] == "unknown"
     assert found["tags"] == ["mslm-data"]
-    assert not found.keys() & {"language", "pretty_name", "license_name", "annotations_creators"}
+    assert not found.keys() & {"language", "pretty_name"}
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [
-        ("unknown: the release states none", {"license": "unknown"}),
-        ("GENIA Project licence", {"license": "other", "license_name": "genia-project-licence"}),
-        ("Ours 1.5.0: for users", {"license": "other", "license_name": "ours-1.5.0"}),
-        ("許可", {"license": "other", "license_name": "other"}),
-    ],
+    [("unknown: the release states none", "unknown"), ("GENIA Project licence", "other")],
 )
-def test_card__names_other_licences(words: str, expected: dict[str, str], tmp_path: Path) -> None:
-    found = metadata(card(built(tmp_path / "out", licence=words)))
+def test_card__names_licences_without_an_identifier(
+    words: str, expected: str, tmp_path: Path
+) -> None:
+    text = card(built(tmp_path / "out", licence=words))
 
-    assert {key: found[key] for key in found if key.startswith("license")} == expected
+    assert metadata(text)["license"] == expected
+    assert f"* Licence of the source: {words}" in text
 
 
 def test_card__lists_the_tasks_of_the_columns(tmp_path: Path) -> None:
     manifest = built(tmp_path / "out")
-    weak = {**manifest.pipeline, "annotate": {**manifest.pipeline["annotate"], "use": "terms"}}
 
     of_documents = metadata(card(dataclasses.replace(manifest, labels=(), doc_labels=("a", "b"))))
-    of_weak = metadata(card(dataclasses.replace(manifest, pipeline=weak)))
 
     assert of_documents["task_categories"] == ["fill-mask", "text-classification"]
-    assert of_documents["task_ids"] == ["masked-language-modeling", "multi-class-classification"]
-    assert of_weak["annotations_creators"] == ["machine-generated"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        (0, "n<1K"),
-        (999, "n<1K"),
-        (1_000, "1K<n<10K"),
-        (99_999, "10K<n<100K"),
-        (1_000_000, "1M<n<10M"),
-        (10**11, "100B<n<1T"),
-        (10**12, "n>1T"),
-    ],
-)
-def test_size_category__gives_a_category_of_the_hub(rows: int, expected: str) -> None:
-    assert size_category(rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,38 +112,34 @@ def test_about__omits_unset_options() -> None:
 # Counts -------------------------------------------------------------------------------------------
 
 
-def test_card__counts_every_record(tmp_path: Path) -> None:
+def test_card__counts_every_record_and_mention(tmp_path: Path) -> None:
     answers = ["accept", "accept", "reject", "ignore", "reject", "accept"]
     rows = [
         {"text": "kinase", "spans": [{"start": 0, "end": 6, "label": "X"}], "answer": answer}
         for answer in answers
     ]
     rows[1]["text"] = ""  # Set aside.
+    rows[5]["spans"] = [rows[0]["spans"][0], {"start": 0, "end": 3, "label": "X"}]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
     source = {"use": "prodigy", "max_loss": 1}
 
     made.built(tmp_path / "out", inputs, made.pipeline_of(source=source))
 
-    text = (tmp_path / "out" / "README.md").read_text()
-    head, _, row = next(
-        text.splitlines()[number : number + 3]
-        for number, line in enumerate(text.splitlines())
-        if line.startswith("| split |")
-    )
-    names = [name.strip() for name in head.strip("|").split("|")]
-    found = dict(zip(names, row.strip("|").split("|"), strict=True))
-    counts = {
-        name: int(found[name]) for name in ("records", "documents", "set aside", "not chosen")
+    lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| split |"))
+    names, values = ([*map(str.strip, lines[at].split("|")[1:-1])] for at in (start, start + 2))
+    assert dict(zip(names, values, strict=True)) == {
+        "split": "train",
+        "records": "6",
+        "not chosen": "3",
+        "set aside": "1",
+        "documents": "2",
+        "rows": "2",
+        "tokens": "6",
+        "mentions given": "4",
+        "left out": "2",
+        "in rows": "2",
     }
-    assert counts == {"records": 6, "documents": 2, "set aside": 1, "not chosen": 3}
-    reasons = text.partition("Records that were not chosen:\n\n")[2].partition("\n\n")[0]
-    assert len(reasons.splitlines()) == 2
-    assert "* train: 2 (" in reasons
-    assert "* train: 1 (" in reasons
-
-
-def test_card__omits_selections_when_there_are_none(tmp_path: Path) -> None:
-    assert "not chosen:" not in card(built(tmp_path / "out"))
 
 
 # Readers named by FORMAT.md and the card -----------------------------------------------------------

@@ -19,7 +19,8 @@ from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
-from mslm_data.io.files import make_folder, naming_full_disk, private_folder
+from mslm_data.io.files import make_folder, naming_file, private_folder
+from mslm_data.io.locks import HeldError
 from mslm_data.io.remote import output
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
@@ -213,12 +214,17 @@ def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
     with ExitStack() as until_built:
         try:
             make_folder(out.parent)
-            folder = until_built.enter_context(private_folder(out))
+            folder = until_built.enter_context(private_folder(out, error=BuildError))
+        except HeldError:
+            raise BuildError(
+                f"{out}: another build of documents is running in this folder; wait for it or "
+                "choose another --out"
+            ) from None
         except OSError as error:
             raise BuildError(
                 f"{out.parent}: expected a folder to write into, got {error.strerror}"
             ) from None
-        with naming_full_disk(out):
+        with naming_file(out):
             spool(documents, folder)
         yield folder
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mslm_data.shard.export import Export
 
 
-def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
+def load(folder: str | Path) -> Shards:
     """Open a built folder.
 
     Only the manifest is read. A shard is opened at its first row, and its size and checksum are
@@ -41,20 +41,18 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
     Args:
         folder: A path or an fsspec URL. Shards of a URL are downloaded at their first row, checked
             against the manifest, and kept in the cache folder; see `mslm_data.io.cache`.
-        cache_bytes: Maximum size of the cached shards of a URL. The shards used least recently are
-            removed, except those in use by a process with the same maximum. Default: no maximum.
 
     Raises:
         TypeError: `folder` is neither a path nor a URL.
-        ValueError: `cache_bytes` is not a number of bytes.
         ShardError: It is not a built folder, unfinished, or of a newer format.
-        SourceError: The URL does not exist or cannot be reached.
+        SourceError: The URL does not exist or cannot be reached, or the cache has not enough room
+            for its shards.
     """
     if not isinstance(folder, str | os.PathLike):
         raise TypeError(
             f"folder: expected the path or URL of a built folder, got {type(folder).__name__}"
         )
-    return Shards(local(str(folder)) or RemoteFolder(str(folder), cache_bytes))
+    return Shards(local(str(folder)) or RemoteFolder(str(folder)))
 
 
 def _fetched_manifest(folder: RemoteFolder) -> Manifest:

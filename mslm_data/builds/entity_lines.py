@@ -50,8 +50,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import in_batches
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError
-from mslm_data.io import json_once
-from mslm_data.io.files import canonical_json, hash_file, write_whole, writing_whole
+from mslm_data.io.files import JSON_ERRORS, canonical_json, hash_file, write_whole, writing_whole
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.write import ShardRecord
@@ -418,7 +417,7 @@ def _record_path(out: Path) -> Path:
 
 def _read_record(out: Path) -> dict[str, Any] | None:
     try:
-        record = json_once.decode(_record_path(out).read_bytes())
+        record = msgspec.json.decode(_record_path(out).read_bytes())
         return {name: record[name] for name in ("counts", "made", "sha256")}
-    except (OSError, ValueError, KeyError, TypeError, *json_once.DECODE_ERRORS):
+    except (OSError, ValueError, KeyError, TypeError, *JSON_ERRORS):
         return None

@@ -118,10 +118,9 @@ def lock_build(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
                 with _whole_build(out):
                     pass
             yield
-    except HeldError as error:
+    except HeldError:
         raise BuildError(
             f"{out}: another build is running in this folder; wait for it or choose another --out"
-            f"{error.advice}"
         ) from None
 
 
@@ -145,7 +144,7 @@ def report_if_gone(out: Path) -> Iterator[None]:
 
 def _parts(locks: Path) -> list[str]:
     """Return the file names of the parts' locks."""
-    return sorted({path.name.removesuffix(".owner") for path in locks.glob("part-*")})
+    return sorted(path.name for path in locks.glob("part-*"))
 
 
 def prepare(out: Path, splits: Iterable[str]) -> None:

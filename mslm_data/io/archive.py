@@ -16,16 +16,17 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from mslm_data.errors import MslmDataError, SourceError
-from mslm_data.io.cache import open_private
-from mslm_data.io.files import make_folder
-from mslm_data.io.limits import LIMITS, Limits, Meter
+from mslm_data.io.files import make_folder, open_private
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 """File name suffixes of supported archives."""
+MAX_BYTES = 64 << 30
+"""Maximum unpacked size in bytes; a member counts as at least `_BLOCK`."""
 
+_BLOCK = 4096
 _AT_ONCE = 1 << 20
 _HEADERS = 1 << 20
 """Maximum number of bytes between two members. tarfile reads long names and pax headers into
@@ -67,9 +68,7 @@ def stem(name: str) -> str:
     return name[: len(name) - len(longest)] if longest else name
 
 
-def unpack(
-    path: Path, folder: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
-) -> Path:
+def unpack(path: Path, folder: Path, *, error: type[MslmDataError] = SourceError) -> Path:
     """Unpack an archive into a new folder. After an error, the folder is removed.
 
     Args:
@@ -77,7 +76,6 @@ def unpack(
         folder: New folder. It and its content are readable only by the owner.
         error: Exception class for archives that are damaged, encrypted or too large, or have an
             unsafe member. Default: `SourceError`.
-        limits: Size limits. Default: `LIMITS`.
 
     Raises:
         OSError: The disk is full or not writable.
@@ -85,53 +83,58 @@ def unpack(
     make_folder(folder.parent)
     folder.mkdir(mode=0o700)
     try:
-        for name, pieces in members(path, error=error, limits=limits):
-            _write(folder / name, pieces, where=f"{path.name}: member '{name}'", error=error)
+        for name, pieces in members(path, error=error):
+            target = folder / name
+            try:
+                if pieces is None:
+                    make_folder(target)
+                    continue
+                if target.exists():
+                    raise FileExistsError
+                file = open_private(target)
+            except (FileExistsError, NotADirectoryError):
+                raise error(
+                    f"{path.name}: member '{name}': another member of the archive has the same "
+                    "name; the archive is not unpacked"
+                ) from None
+            with file:
+                file.writelines(pieces)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return folder
 
 
-def members(
-    path: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
-) -> Iterator[Member]:
+def members(path: Path, *, error: type[MslmDataError] = SourceError) -> Iterator[Member]:
     """Yield the members of an archive in stored order, after the checks of `unpack`."""
     inside = _zipped if path.name.lower().endswith(".zip") else _tarred
+    left = MAX_BYTES
     with _readable(path, error):
-        for number, (name, stream, size) in enumerate(
-            inside(path, Meter(path, limits, error)), start=1
-        ):
-            if number > limits.members:
-                raise error(f"{path.name}: expected at most {limits.members} members, got more")
-
+        for name, size, kind, stream in inside(path, error):
+            where = f"{path.name}: member '{name}'"
             # Backslashes and drive letters are checked on all systems: an archive that is safe
             # here is safe on Windows too.
-            posix = PurePosixPath(name)
-            windows = PureWindowsPath(name)
-            if (
-                posix.is_absolute()
-                or windows.drive
-                or windows.root
-                or ".." in windows.parts
-                or "\0" in name
-            ):
+            posix, windows = PurePosixPath(name), PureWindowsPath(name)
+            is_inside = not (posix.is_absolute() or windows.drive or windows.root)
+            if not is_inside or ".." in windows.parts or "\0" in name:
+                raise error(f"{where}: expected a path inside the archive; not unpacked")
+            if kind == "other":
                 raise error(
-                    f"{path.name}: member '{name}': expected a path inside the archive; "
-                    "not unpacked"
-                )
-            if stream is _UNSAFE:
-                raise error(
-                    f"{path.name}: member '{name}': expected a plain file or a folder, got a link "
-                    "or a device; not unpacked"
+                    f"{where}: expected a plain file or a folder, got a link or a device; not "
+                    "unpacked"
                 )
 
-            yield Member(posix, None if stream is None else _pieces(path, stream, size, error))
+            left -= max(size, _BLOCK)
+            if left < 0:
+                raise error(
+                    f"{path.name}: expected at most {MAX_BYTES} bytes unpacked, got more; if you "
+                    "trust it, unpack it yourself and pass the unpacked files"
+                )
+            yield Member(posix, None if kind == "folder" else _pieces(path, stream, size, error))
 
 
-_Entry = tuple[str, Any, int]
-"""Stored name, stream (None for a folder, `_UNSAFE` for links and devices), size in bytes."""
-_UNSAFE = object()
+_Entry = tuple[str, int, str, Any]
+"""Stored name, size in bytes, `file`, `folder` or `other` (links and devices), stream of a file."""
 
 
 @contextmanager
@@ -158,55 +161,48 @@ def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> I
             raise EOFError
 
 
-def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
+def _tarred(path: Path, error: type[MslmDataError]) -> Iterator[_Entry]:
     packed = path.name.lower().endswith("gz")
     with gzip.open(path) if packed else path.open("rb") as stream:
-        # Mode "r|" reads the stream forward only, so the meter counts every byte of the tar,
-        # including headers and padding.
-        source = meter.wrap(stream)  # type: ignore[arg-type]
-        source.allow(_HEADERS)
+        # Mode "r|" reads the stream forward only, so each read is counted.
+        source = _Headers(stream, path, error)  # type: ignore[arg-type]
         with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
-                if info.isdir():
-                    content: Any = None
-                elif info.type in _PLAIN and not info.issparse():
-                    content = tar.extractfile(info)
-                else:
-                    content = _UNSAFE
-                source.allow(info.size + _HEADERS)
-                yield info.name, content, info.size
+                is_plain = info.type in _PLAIN and not info.issparse()
+                kind = "folder" if info.isdir() else "file" if is_plain else "other"
+                source.left = info.size + _HEADERS
+                stream_of_file = tar.extractfile(info) if kind == "file" else None
+                yield info.name, info.size, kind, stream_of_file
 
 
-def _zipped(path: Path, meter: Meter) -> Iterator[_Entry]:
+class _Headers:
+    """The stream of a tar, in which headers have a maximum size."""
+
+    def __init__(self, stream: IO[bytes], path: Path, error: type[MslmDataError]) -> None:
+        self._stream = stream
+        self._error = error(
+            f"{path.name}: the header of a member is too large, and could fill memory; if you "
+            "trust the archive, unpack it yourself and pass the folder"
+        )
+        self.left = _HEADERS
+        """Number of bytes until the next member must have begun."""
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self.left -= len(data)
+        if self.left < 0:
+            raise self._error
+        return data
+
+
+def _zipped(path: Path, error: type[MslmDataError]) -> Iterator[_Entry]:  # noqa: ARG001 - as _tarred
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            if info.is_dir():
-                yield info.filename, None, 0
             # The upper half of `external_attr` is the Unix mode; 0 if written on another system.
+            if info.is_dir():
+                yield info.filename, 0, "folder", None
             elif stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG):
                 with archive.open(info) as stream:
-                    yield info.filename, meter.wrap(stream), info.file_size
+                    yield info.filename, info.file_size, "file", stream
             else:
-                yield info.filename, _UNSAFE, 0
-
-
-def _write(
-    target: Path, pieces: Iterator[bytes] | None, *, where: str, error: type[MslmDataError]
-) -> None:
-    try:
-        if pieces is None:
-            make_folder(target)
-            return
-        if target.is_file():
-            raise error(
-                f"{where}: another member of the archive has the same name; the archive is not "
-                "unpacked"
-            )
-        file = open_private(target)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise error(
-            f"{where}: the archive has both a file and a folder of this name; it is not unpacked"
-        ) from None
-    with file:
-        for piece in pieces:
-            file.write(piece)
+                yield info.filename, 0, "other", None

@@ -1,7 +1,8 @@
 """Writes files atomically, with access for their owner only.
 
-A file is written to a temporary file beside its final path, and renamed when complete. The writer
-locks the temporary file (`flock`), so a later process can tell whether its writer is still alive.
+A file is written to a temporary file beside its final path, and renamed when complete. A killed
+process leaves its temporary file, whose name ends in `.mslm.tmp`. A build removes those in its
+folder when it holds the folder's lock.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-try:
-    import fcntl
-except ImportError:  # Windows: temporary files are not locked
-    fcntl = None  # type: ignore[assignment]
+import msgspec
 
-_OPEN_UNTRUSTED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags to open a file of unknown origin: follow no link, do not block on a pipe."""
+from mslm_data.errors import MslmDataError
+from mslm_data.io.locks import locked
 
-_SUFFIX = ".mslm.tmp"
-"""Suffix of our temporary files. Those of other programs are never removed."""
+JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Exceptions of `msgspec.json.decode` for invalid JSON."""
+SUFFIX = ".mslm.tmp"
+"""Suffix of temporary files and folders. Those of other programs are never removed."""
 
 
 def make_folder(path: Path) -> None:
@@ -41,6 +41,16 @@ def make_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
+def open_private(path: Path) -> BinaryIO:
+    """Open a file for writing with mode 0600, regardless of the umask.
+
+    Parent folders are created, an existing file is truncated, a symbolic link is an error.
+    """
+    make_folder(path.parent)
+    flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
 @contextmanager
 def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Write a file atomically: it appears at the end of the block, unless the block raises.
@@ -50,15 +60,16 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         durable: Whether to sync file and folder to disk, so that the file survives a crash of the
             machine. Default: True. Set False for files that can be made again.
     """
-    with naming_full_disk(path):
-        handle, temporary = _temporary(path)
+    with naming_file(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=SUFFIX, dir=path.parent)
+        temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-                temporary.replace(path)
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     if durable:
@@ -72,13 +83,10 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file atomically and durably, see `writing_whole`.
 
-    Temporary files left by killed processes in the same folder are removed.
-
     Args:
         path: File to write, with mode 0600; an existing file is replaced.
         pieces: Content, in order.
     """
-    clear_abandoned(path.parent)
     with writing_whole(path) as file:
         for piece in pieces:
             file.write(piece)
@@ -102,18 +110,29 @@ def read_sealed(path: Path) -> bytes | None:
 
 
 @contextmanager
-def private_folder(path: Path) -> Iterator[Path]:
+def private_folder(path: Path, *, error: type[MslmDataError]) -> Iterator[Path]:
     """Create a private temporary folder beside a path, and remove it at the end.
 
-    Temporary files and folders left by killed processes in the same place are removed.
+    Only one process at a time has the folder of a path. Files left there by a killed process are
+    removed.
+
+    Args:
+        path: Path that names the folder `.NAME.mslm.tmp`.
+        error: Exception class for a file system that refuses to lock.
+
+    Raises:
+        HeldError: Another process has the folder.
     """
-    clear_abandoned(path.parent)
-    handle, folder = _temporary_folder(path)
-    try:
-        yield folder
-    finally:
-        os.close(handle)
-        shutil.rmtree(folder, ignore_errors=True)
+    outer = path.with_name(f".{path.name}{SUFFIX}")
+    inner = outer / "files"
+    make_folder(outer)
+    with locked(outer / "lock", error=error, patience=0):
+        shutil.rmtree(inner, ignore_errors=True)
+        inner.mkdir(mode=0o700)
+        try:
+            yield inner
+        finally:
+            shutil.rmtree(outer, ignore_errors=True)
 
 
 @contextmanager
@@ -130,100 +149,44 @@ def making_folder(path: Path, *, taken: Exception) -> Iterator[Path]:
     """
     path = path.resolve()
     make_folder(path.parent)
-    with naming_full_disk(path), private_folder(path) as folder:
-        yield folder
+    with naming_file(path):
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=SUFFIX, dir=path.parent))
         try:
-            folder.rename(path)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise taken from None
-            raise
+            yield folder
+            try:
+                folder.rename(path)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise taken from None
+                raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     sync_folder(path.parent)
 
 
 @contextmanager
-def naming_full_disk(path: Path) -> Iterator[None]:
-    """Add the path to errors of a full disk."""
+def naming_file(path: Path) -> Iterator[None]:
+    """Add the path to system errors without one: `read`, `write` and `fsync` know none."""
     try:
         yield
     except OSError as error:
-        # `write` and `fsync` raise errors without a file name.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno is not None and error.filename is None:
             error.filename = str(path.absolute())
         raise
 
 
-def clear_temporaries(folder: Path) -> None:
-    """Remove all temporary files in a folder. No other process may be writing there."""
-    for path in folder.glob(".*.tmp"):
-        _remove(path)
-
-
-def clear_abandoned(folder: Path) -> None:
-    """Remove temporary files left by killed processes, but not those of running ones.
-
-    On file systems without locks, nothing is removed.
-    """
-    for path in folder.glob(f".*{_SUFFIX}"):
-        try:
-            handle = os.open(path, _OPEN_UNTRUSTED)
-        except OSError:  # renamed in the meantime, or owned by another user
-            continue
-        try:
-            # The lock of a killed process is free.
-            if _hold(handle, waits=False):
-                _remove(path)
-        finally:
-            os.close(handle)
-
-
-def _temporary(path: Path) -> tuple[int, Path]:
-    """Create a temporary file beside a path, and lock it until it is closed."""
-    while True:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
-        # Before the lock is taken, `clear_abandoned` of another process may lock and remove the
-        # file. So check that it still exists after locking it; if not, try again.
-        _hold(handle, waits=True)
-        if os.fstat(handle).st_nlink:
-            return handle, Path(name)
-        os.close(handle)
-
-
-def _temporary_folder(path: Path) -> tuple[int, Path]:
-    """Create a temporary folder beside a path, and lock it; see `_temporary`."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
-        try:
-            handle = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # removed as abandoned, see `_temporary`
-            continue
-        _hold(handle, waits=True)
-        if folder.is_dir():
-            return handle, folder
-        os.close(handle)
-
-
-def _hold(handle: int, *, waits: bool) -> bool:
-    """Lock an open file or folder until it is closed; return whether this succeeded.
+def clear_temporaries(folder: Path, name: str = "*") -> None:
+    """Remove our temporary files and folders in a folder. No other process may be writing them.
 
     Args:
-        handle: An open file or folder.
-        waits: Whether to wait if another process has the lock.
+        folder: Folder to clear.
+        name: Name of the file or folder whose temporaries are removed. Default: any.
     """
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    for path in folder.glob(f".{name}.*{SUFFIX}"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(path: Path) -> None:
@@ -242,5 +205,5 @@ def canonical_json(value: Any) -> bytes:
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
+    with naming_file(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

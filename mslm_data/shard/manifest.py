@@ -20,7 +20,6 @@ from mslm_data.data.columns import FORMAT, schema
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
-from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.write import Count, ShardRecord
@@ -296,7 +295,7 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         ShardError: The manifest has another format, or is damaged or inconsistent.
     """
     try:
-        value = json_once.decode(data)
+        value = msgspec.json.decode(data)
         # Check the format first: a newer manifest may have other fields.
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool):
@@ -304,7 +303,7 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
-    except (msgspec.DecodeError, json_once.KeyTwiceError, KeyError) as error:
+    except (msgspec.DecodeError, KeyError) as error:
         raise _damaged(path, str(error)) from None
     except (TypeError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, type(error).__name__) from None

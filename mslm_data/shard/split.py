@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,11 @@ from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
+from mslm_data.io.remote import Background
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
-from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
+from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetch_ahead
 from mslm_data.shard.row_numbers import (
     RowNumbers,
     check_rows,
@@ -164,8 +165,7 @@ class Rows(ABC):
         start, stop = (0, len(self)) if part is None else bounds[part : part + 2]
 
         for share in self.splits:
-            if share.source.fits:
-                share.source.bring()
+            share.source.bring()
         for first in range(start, stop, rows):
             yield self.examples(first, min(first + rows, stop), seed=seed, epoch=epoch)
 
@@ -190,8 +190,6 @@ class Split(Rows):
         doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
         token_ids: Special ids of the tokenizer.
         protected: Whether the rows are patients' text, which must not be shown or shared.
-        cache_bytes: Maximum size of a remote folder's shards in the cache, in bytes; None for no
-            limit.
     """
 
     def __init__(
@@ -225,7 +223,6 @@ class Split(Rows):
         self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
-        self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None
 
         self._shards = _make_shards(self.place, name, manifest) if shards is None else shards
         rows = np.array([shard.rows for shard in self.record.shards], np.int64)
@@ -476,54 +473,24 @@ class Split(Rows):
         Raises:
             FetchError: A shard is missing, unreachable, or differs from the manifest.
             ShardError: The remote folder has been rebuilt.
-            ValueError: The shards do not fit into `cache_bytes`.
         """
-        shards = [self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()]
-        needed = sum(shard.record.bytes for shard in shards)
-        if self.cache_bytes is not None and needed > self.cache_bytes:
-            raise ValueError(
-                f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
-                f"in any order, got {self.cache_bytes} for {self.folder}/{self.name}; pass more, "
-                "or shuffle='shards' in training"
-            )
-        bring(shards)
-
-    @property
-    def fits(self) -> bool:
-        """Whether the whole split fits into `cache_bytes`."""
-        return self.cache_bytes is None or self.record.bytes <= self.cache_bytes
-
-    @property
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Size of each shard in bytes."""
-        return tuple(shard.bytes for shard in self.record.shards)
+        bring([self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()])
 
     def keep(self, shards: Collection[int]) -> None:
-        """Close all other shards, to free memory and cache.
+        """Close all other shards, to free memory.
 
         A closed shard is opened again when one of its rows is read. Shards in memory stay open.
 
         Args:
             shards: Indices of the shards to keep open.
-
-        Raises:
-            ShardError: A file is missing, or its digest differs from the manifest.
         """
         for number, shard in enumerate(self._shards):
             if number not in shards:
                 shard.close()
 
-    def fetches_ahead(
-        self, shards: Iterable[int], wanted: Callable[[], bool]
-    ) -> list[Callable[[], object]]:
-        """Return download jobs for remote shards that are not open yet.
-
-        Args:
-            shards: Indices of shards.
-            wanted: Returns whether the shards are still needed. Each job calls this before it
-                starts its download.
-        """
-        return fetches_ahead((self._shards[number] for number in shards), wanted)
+    def fetch_ahead(self, shard: int) -> Background | None:
+        """Start to download a remote shard that is not open; return None for other shards."""
+        return fetch_ahead(self._shards[shard])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

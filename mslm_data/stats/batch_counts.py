@@ -181,12 +181,8 @@ def batch_stats(
 
 
 def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
-    """Yield each step with the lengths of its rows, read for many steps at once.
-
-    With a limit for the cache, each step is read alone, as in training.
-    """
-    is_limited = any(part.source.cache_bytes is not None for part in split.splits)
-    while group := list(islice(steps, 1 if is_limited else _STEPS_AT_ONCE)):
+    """Yield each step with the lengths of its rows, read for many steps at once."""
+    while group := list(islice(steps, _STEPS_AT_ONCE)):
         lengths = split.lengths(np.concatenate([step.batch.rows for step in group]))
         stops = np.cumsum([len(step.batch.rows) for step in group])
         yield from zip(group, np.split(lengths, stops[:-1]), strict=True)

@@ -266,7 +266,7 @@ def test_checked__reports_a_full_disk(
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("mslm_data.io.cache.open_private", full)
+    monkeypatch.setattr("mslm_data.annotate.medcat.pack.open_private", full)
     with pytest.raises(AnnotateError, match="No space left on device; is the disk full"):
         medcat_pack.checked(pack, "")
     with pytest.raises(

@@ -116,19 +116,6 @@ def test_mix__accepts_paths_urls_folders_and_splits(base: Path, small: md.Split)
     assert [part.source.name for part in with_validation.splits] == ["train", "validation"]
 
 
-def test_mix__rejects_a_cache_smaller_than_all_shards(base: Path, small: md.Split) -> None:
-    store = fsspec.filesystem("memory")
-    store.put(str(base / "bc5cdr-chem"), "/mixed/chem", recursive=True)
-    remote = md.load("memory://mixed/chem", cache_bytes=100)["train"]
-
-    expected = (
-        r"cache_bytes: expected at least \d+, the bytes of the shards that are read at a time, "
-        r"got 100 for memory://mixed/chem; pass more"
-    )
-    with pytest.raises(ValueError, match=expected):
-        next(iter(md.Batches(md.mix([small, remote]), "bert", shuffle="shards")))
-
-
 def test_mix__accepts_other_splits(base: Path) -> None:
     mix = md.mix([base / "ncbi-disease", base / "bc5cdr-chem"], split="test")
 

@@ -11,8 +11,6 @@ from mslm_data.api.loading import load
 from mslm_data.builds import scan
 from mslm_data.builds.tasks import Unpack
 from mslm_data.errors import SourceError
-from mslm_data.io import limits
-from mslm_data.io.limits import Limits
 from tests import made
 from tests.source.formats.fixtures.webanno import NAMED
 
@@ -145,11 +143,3 @@ def test_unpack__reports_a_damaged_file_and_leaves_nothing(tmp_path: Path) -> No
         scan.unpack(unpacking(path, tmp_path / "staging"), lambda: None)
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
-
-
-def test_unpack__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = next(packed(tmp_path / "in").glob("train*"))
-    monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=100))
-
-    with pytest.raises(SourceError, match="expected at most 100 bytes unpacked from"):
-        scan.unpack(unpacking(path, tmp_path / "staging"), lambda: None)

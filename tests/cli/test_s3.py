@@ -38,13 +38,11 @@ def bucket(served: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> B
         "AWS_SECRET_ACCESS_KEY": "very-secret",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_MAX_ATTEMPTS": "1",
         "NO_PROXY": "127.0.0.1",
         "MSLM_DATA_CACHE": str(tmp_path / "cache"),
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
-    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
     s3fs.S3FileSystem.clear_instance_cache()
     served.reset()
     return served
@@ -243,8 +241,8 @@ def test_load__commands_respect_their_time_limit(
     bucket.befall(silent, ".arrow")
     monkeypatch.setattr(remote, "STALL_S", 0.6)
 
-    ended(run("mask-stats", url), got=r"no answer for 0\.6 seconds \(3 tries\)", about=r"\.arrow")
-    ended(run("verify", url), got=r"no answer for 0\.6 seconds \(3 tries\)", about="sets/ncbi")
+    ended(run("mask-stats", url), got=r"no answer in time \(3 tries\)", about=r"\.arrow")
+    ended(run("verify", url), got=r"no answer in time \(3 tries\)", about="sets/ncbi")
     assert cached(tmp_path) == []
 
 
@@ -305,24 +303,6 @@ def test_load__reports_that_the_folder_was_rebuilt(bucket: Bucket, folder: Path)
         match=r"sets/anew: the folder has changed since it was opened \(another manifest\); load it",
     ):
         shards["train"].examples()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("block", [1 << 20, 1000])
-def test_load__requests_only_the_bytes_of_a_shard(
-    block: int, bucket: Bucket, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "_BLOCK", block)
-
-    rows = md.load(url)["train"].examples()
-
-    shards = md.load(folder)["train"]
-    assert rows.keys.tolist() == shards.examples().keys.tolist()
-    asked = {key: n for key, n in bucket.requests.items() if key[1].endswith(".arrow")}
-    assert asked == {
-        ("GET", f"sets/ncbi/train/{shard.file}"): -(-shard.bytes // block)
-        for shard in shards.record.shards
-    }
 
 
 # Concurrent downloads ------------------------------------------------------------------------------------------------

@@ -25,8 +25,6 @@ from mslm_data.errors import (
     TokenizerError,
     VocabularyError,
 )
-from mslm_data.io import limits
-from mslm_data.io.limits import Limits
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores import tables
@@ -34,7 +32,7 @@ from mslm_data.lexicon.store import read_lexicon
 from mslm_data.mask import make
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
-from mslm_data.source.reading import arrow_rows, files
+from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.records import NOT_UTF8
 from tests import made
 from tests.fuzz import artifacts, seeds
@@ -324,19 +322,6 @@ def test_cut__before_a_byte_order_mark(tmp_path: Path, name: str, file: str, rec
     source = SOURCES.make(name, {})
 
     assert outcome(source, path, 1) == outcome(source, path, 1 << 40)
-
-
-def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LIMITS", Limits(free_bytes=1 << 20))
-    path = written(tmp_path, "train.jsonl.gz", gzip.compress(b" " * (8 << 20)))
-
-    with pytest.raises(
-        SourceError,
-        match=r"train\.jsonl\.gz: expected at most 16\d{5} bytes unpacked from a file of 8\d{3}",
-    ):
-        read("jsonl", path)
-    with pytest.raises(SourceError, match="expected at most"), files.opened(path) as file:
-        file.read()
 
 
 def test_read_lexicon__refuses_compressed_files(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def main(name: str, path: str, held: str) -> None:
             _say("held")
             time.sleep(float(held))
     except HeldError as error:
-        _say(f"refused{error.advice}")
+        _say(f"refused {error}")
     except MslmDataError as error:
         _say(f"error {error}")
 

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import errno
-import fcntl
+import hashlib
 import itertools
 import os
 import stat
-import tempfile
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mslm_data.errors import BuildError
 from mslm_data.io import files
 from mslm_data.io.files import (
     canonical_json,
@@ -19,8 +21,12 @@ from mslm_data.io.files import (
     hash_file,
     make_folder,
     making_folder,
+    open_private,
+    private_folder,
     write_whole,
+    writing_whole,
 )
+from mslm_data.io.locks import HeldError
 
 
 class Crash(BaseException):
@@ -126,116 +132,6 @@ def test_write_whole__syncs_the_file_before_the_rename_and_the_folder_after(
     assert (tmp_path / "file").read_bytes() == b"ab"
 
 
-class Clearing:
-    """Another process that takes a new temporary for abandoned: it locks and then removes it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._handle = os.open(path, os.O_RDONLY)
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-
-    def goes_on(self) -> None:
-        """Remove the temporary and release it, unless already done."""
-        if self._handle < 0:
-            return
-        if self._path.is_dir():
-            self._path.rmdir()
-        else:
-            self._path.unlink()
-        os.close(self._handle)
-        self._handle = -1
-
-
-@pytest.fixture
-def clearing(monkeypatch: pytest.MonkeyPatch) -> list[Clearing]:
-    """Let another process lock the first temporary when it is created.
-
-    It removes the temporary while this process waits for the lock, or after this process has
-    checked the file.
-    """
-    others: list[Clearing] = []
-    mkstemp, mkdtemp, fstat, flock = tempfile.mkstemp, tempfile.mkdtemp, os.fstat, fcntl.flock
-
-    def made_file(**options: Any) -> tuple[int, str]:
-        handle, name = mkstemp(**options)
-        others.extend([] if others else [Clearing(Path(name))])
-        return handle, name
-
-    def made_folder(**options: Any) -> str:
-        name = mkdtemp(**options)
-        others.extend([] if others else [Clearing(Path(name))])
-        return name
-
-    def looked(handle: int) -> os.stat_result:
-        status = fstat(handle)
-        for other in others:
-            other.goes_on()
-        return status
-
-    def held(handle: int, how: int) -> None:
-        if others and not how & fcntl.LOCK_NB:
-            others[0].goes_on()
-        flock(handle, how)
-
-    monkeypatch.setattr(tempfile, "mkstemp", made_file)
-    monkeypatch.setattr(tempfile, "mkdtemp", made_folder)
-    monkeypatch.setattr(os, "fstat", looked)
-    monkeypatch.setattr(fcntl, "flock", held)
-    return others
-
-
-def test_write_whole__tolerates_a_process_that_removes_its_temporary(
-    clearing: list[Clearing], tmp_path: Path
-) -> None:
-    write_whole(tmp_path / "file", [b"new"])
-
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert names(tmp_path) == ["file"]
-    assert len(clearing) == 1
-
-
-def test_making_folder__tolerates_a_process_that_removes_its_folder(
-    clearing: list[Clearing], tmp_path: Path
-) -> None:
-    with making_folder(tmp_path / "folder", taken=ValueError()) as made:
-        clearing[0].goes_on()
-        (made / "file").write_bytes(b"new")
-
-    assert names(tmp_path) == ["folder"]
-    assert names(tmp_path / "folder") == ["file"]
-
-
-def test_write_whole__does_not_wait_for_a_pipe_named_like_a_temporary(tmp_path: Path) -> None:
-    """In a shared folder anybody can create a pipe, and opening it would wait for a writer."""
-    os.mkfifo(tmp_path / ".file.x.mslm.tmp")
-
-    write_whole(tmp_path / "file", [b"new"])
-
-    assert "file" in names(tmp_path)
-
-
-def test_making_folder__tolerates_a_process_that_has_removed_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cleared: list[Path] = []
-    mkdtemp = tempfile.mkdtemp
-
-    def made_folder(**options: Any) -> str:
-        name = mkdtemp(**options)
-        if not cleared:
-            cleared.append(Path(name))
-            cleared[0].rmdir()
-        return name
-
-    monkeypatch.setattr(tempfile, "mkdtemp", made_folder)
-
-    with making_folder(tmp_path / "folder", taken=ValueError()) as made:
-        assert made.is_dir()
-
-    assert made not in cleared
-    assert names(tmp_path) == ["folder"]
-
-
 @pytest.mark.parametrize("other", ["a file", "a folder with files", "an empty folder", "nothing"])
 def test_making_folder__replaces_only_an_empty_folder(other: str, tmp_path: Path) -> None:
     path = tmp_path / "folder"
@@ -281,6 +177,87 @@ def test_write_whole__is_private(tmp_path: Path) -> None:
     write_whole(path, [b"new"])
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_clear_temporaries__removes_ours_only(tmp_path: Path) -> None:
+    (tmp_path / ".rows.arrow.x1.mslm.tmp").write_bytes(b"half")
+    (tmp_path / ".folder.x2.mslm.tmp" / "below").mkdir(parents=True)
+    (tmp_path / ".notes.tmp").write_bytes(b"of another program")
+    (tmp_path / ".folder.tmp").mkdir()
+    (tmp_path / "report.mslm.tmp").write_bytes(b"named by a user")
+
+    clear_temporaries(tmp_path)
+
+    assert names(tmp_path) == [".folder.tmp", ".notes.tmp", "report.mslm.tmp"]
+
+
+def test_private_folder__is_emptied_of_a_killed_process(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from mslm_data.errors import BuildError; from mslm_data.io.files import private_folder\n"
+        "with private_folder(Path(sys.argv[1]), error=BuildError) as folder:\n"
+        "    (folder / 'train.jsonl').write_text('text')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], check=False)
+    assert [path.name for path in tmp_path.rglob("*.jsonl")] == ["train.jsonl"]
+
+    with private_folder(tmp_path / "out", error=BuildError) as folder:
+        assert names(folder) == []
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert names(tmp_path) == []
+
+
+def test_private_folder__is_for_one_process_at_a_time(tmp_path: Path) -> None:
+    def take() -> None:
+        with private_folder(tmp_path / "out", error=BuildError):
+            pass
+
+    with private_folder(tmp_path / "out", error=BuildError) as folder:
+        (folder / "train.jsonl").touch()
+        with pytest.raises(HeldError):
+            take()
+        assert names(folder) == ["train.jsonl"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])
+def test_writing_whole__names_the_file_in_errors_without_one(number: int, tmp_path: Path) -> None:
+    def fail() -> None:
+        with writing_whole(tmp_path / "rows.arrow"):
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=r"rows\.arrow"):
+        fail()
+
+
+def test_hash_file__names_the_file_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "train.tsv").touch()
+    monkeypatch.setattr(hashlib, "file_digest", failing)
+
+    with pytest.raises(OSError, match=r"train\.tsv"):
+        hash_file(tmp_path / "train.tsv")
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_open_private__is_private_whatever_the_umask(tmp_path: Path) -> None:
+    with open_private(tmp_path / "folder" / "file") as file:
+        file.write(b"a")
+
+    assert stat.S_IMODE((tmp_path / "folder" / "file").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
+
+
+def test_open_private__does_not_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="link"):
+        open_private(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.usefixtures("no_umask")

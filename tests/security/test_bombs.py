@@ -61,21 +61,6 @@ def built(folder: Path, source: str, file: Path) -> tuple[int, str, float]:
     )
 
 
-def test_build__rejects_a_gzip_bomb_before_it_fills_memory_or_the_disk(tmp_path: Path) -> None:
-    """Two gigabytes in two megabytes: large enough to be unpacked into the unfinished build."""
-    bomb = tmp_path / "notes.jsonl.gz"
-    bomb.write_bytes(gzip.compress(bytes(64 * MEGABYTE)) * 32)
-
-    code, message, peak = built(tmp_path, "jsonl", bomb)
-
-    assert code == 1
-    assert "notes.jsonl.gz: expected at most" in message
-    assert "unpack it yourself" in message
-    assert peak < 500
-    left = [path.stat().st_size for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert sum(left) < MEGABYTE
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("source", ["jsonl", "conll"])
 def test_build__rejects_a_file_without_line_ends(tmp_path: Path, source: str) -> None:

@@ -30,14 +30,6 @@ def test_write_manifest__round_trip_gives_the_same_bytes(folder: Path) -> None:
     assert read_manifest(folder) == manifest
 
 
-def test_read_manifest__rejects_repeated_keys(folder: Path) -> None:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 2', '"format": 1, "format": 2'))
-
-    with pytest.raises(ShardError, match=r"expected a manifest of mslm-data: .* a key twice"):
-        read_manifest(folder)
-
-
 def test_read_manifest__puts_the_standard_splits_first(folder: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         splits = manifest["splits"]

@@ -17,6 +17,8 @@ class Site:
         files: Path -> bytes.
         broken: Paths whose connection breaks after half of the bytes.
         failing: Path -> number of requests to answer with 503 first.
+        stalled: Paths whose bytes stop in the middle, without an end.
+        slow_piece_s: Pause in seconds before each tenth of a body.
         short: Path -> number of requests to answer with half of the bytes, and their length.
         asked: Path -> answer to HEAD, if it differs from that to GET.
     """
@@ -26,6 +28,9 @@ class Site:
         self.files: dict[str, bytes] = {}
         self.headers: dict[str, dict[str, str]] = {}
         self.broken: set[str] = set()
+        self.stalled: set[str] = set()
+        self.slow_piece_s = 0.0
+        self.ended = threading.Event()
         self.failing: Counter[str] = Counter()
         self.short: Counter[str] = Counter()
         self.asked: dict[str, tuple[bytes, dict[str, str]]] = {}
@@ -69,8 +74,16 @@ def serving() -> Iterator[Site]:
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            if with_body:
-                self.wfile.write(data[: len(data) // 2] if self.path in site.broken else data)
+            if with_body and site.slow_piece_s:
+                for start in range(0, len(data), len(data) // 10):
+                    time.sleep(site.slow_piece_s)
+                    self.wfile.write(data[start : start + len(data) // 10])
+            elif with_body and self.path in site.broken | site.stalled:
+                self.wfile.write(data[: len(data) // 2])
+                if self.path in site.stalled:
+                    site.ended.wait()
+            elif with_body:
+                self.wfile.write(data)
 
         def log_message(self, *args: object) -> None:
             """Do not log requests."""
@@ -81,7 +94,10 @@ def serving() -> Iterator[Site]:
 
     with running(Server(("127.0.0.1", 0), Handler)) as url:
         site = Site(url)
-        yield site
+        try:
+            yield site
+        finally:
+            site.ended.set()
 
 
 @contextmanager

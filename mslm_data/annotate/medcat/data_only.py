@@ -7,12 +7,11 @@ components of MedCAT.
 
 from __future__ import annotations
 
+import json
 import mmap
 import re
 from pathlib import Path
 from typing import Any
-
-from mslm_data.io import json_once
 
 _CONFIGS = (
     "Config", "AnnotationOutput", "CDBMaker", "ComponentConfig", "Components", "General", "Linking",
@@ -64,9 +63,17 @@ def _is_safe_file(name: str, path: Path) -> bool:
         return path.read_bytes() == b"json"
     try:
         check = _CHECKS[path.name]
-        return check(json_once.decode(path.read_bytes()))
-    except (KeyError, ValueError, *json_once.DECODE_ERRORS):
+        return check(json.loads(path.read_text("utf-8"), object_pairs_hook=_with_unique_keys))
+    except (KeyError, ValueError, RecursionError):
         return False
+
+
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Readers may differ in which value of a repeated key they take."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError
+    return value
 
 
 def _is_safe_schema(value: Any) -> bool:

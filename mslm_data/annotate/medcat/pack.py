@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from mslm_data.annotate.medcat.data_only import is_data_only
 from mslm_data.errors import AnnotateError
 from mslm_data.io import archive, cache
-from mslm_data.io.files import hash_file
+from mslm_data.io.files import SUFFIX, hash_file, open_private
 
 _CHUNK_BYTES = 1 << 20
 
@@ -87,10 +88,10 @@ def _is_same_zip(path: Path, sha256: str, files_digest: str) -> bool:
         return False
 
     # Compute both from a private copy, since the file could change in between.
-    place = _place(path, files_digest)
+    packs = cache.folder("packs", error=AnnotateError)
     try:
-        with cache.hold_place(place), cache.staging(place) as temporary:
-            copy = temporary / "pack.zip"
+        with TemporaryDirectory(prefix=".", suffix=SUFFIX, dir=packs) as temporary:
+            copy = Path(temporary) / "pack.zip"
             _write(copy, _chunks(path))
             return hash_file(copy) == sha256 and digest(copy) == files_digest
     except OSError as problem:
@@ -166,6 +167,6 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
-    with cache.open_private(path) as file:
+    with open_private(path) as file:
         for chunk in chunks:
             file.write(chunk)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.io.files import clear_abandoned, make_folder
+from mslm_data.io.files import make_folder
 from mslm_data.lexicon.artefacts import FORMAT
 from mslm_data.lexicon.score_columns import read_scores, write_scores
 from mslm_data.shard.manifest import Manifest
@@ -131,7 +131,6 @@ def write_column(
     try:
         advance(0)
         for path, split, start, record in todo:
-            clear_abandoned(path.parent)
             examples = split.examples(start, start + record.rows)
 
             scores = score(examples, advance)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
+
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.io import json_once
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
@@ -162,7 +164,7 @@ class Cas(Source):
         layers: dict[str, dict[str, None]] = {}
         try:
             if _is_json(path):
-                root = _object(json_once.decode(read_bytes(path).removeprefix(BOM_UTF8)))
+                root = _object(msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8)))
                 in_json = _structures(root.get("%FEATURE_STRUCTURES", []))
                 structures = ((structure.type, structure.features) for structure in in_json)
             else:
@@ -177,7 +179,7 @@ class Cas(Source):
                         for feature, value in features.items()
                         if isinstance(value, str) and not _is_standard_feature(feature)
                     )
-        except (RecordError, MalformedError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
+        except (RecordError, MalformedError, *JSON_ERRORS):
             return {}
         return {name: [*features] for name, features in layers.items()}
 
@@ -317,10 +319,8 @@ class Cas(Source):
 
     def _read_json(self, path: Path) -> _Contents:
         try:
-            root = json_once.decode(read_bytes(path).removeprefix(BOM_UTF8))
-        except json_once.KeyTwiceError as error:
-            raise RecordError(str(error)) from None
-        except json_once.DECODE_ERRORS:
+            root = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8))
+        except JSON_ERRORS:
             raise RecordError("expected JSON, got other bytes; is the file whole?") from None
 
         top = _object(root)

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.io.limits import LIMITS
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
@@ -168,7 +167,7 @@ class DocBin(Source):
 
 
 class _File:
-    """A DocBin, unpacked within limits.
+    """A DocBin, unpacked up to a maximum size.
 
     Only the fields of `_Packed` are decoded. spaCy makes documents from them.
 
@@ -179,7 +178,6 @@ class _File:
     def __init__(self, path: Path) -> None:
         data = read_bytes(path)
         self._name = path.name
-        self._max_bytes = min(LIMITS.max_unpacked(len(data)), _MOST_UNPACKED)
 
         packed = self._unpacked(data)
         ids = _optional.load("spacy.attrs", wanted_by="source 'docbin'").IDS
@@ -224,11 +222,11 @@ class _File:
     def _unpacked(self, data: bytes) -> _Packed:
         packing = zlib.decompressobj()
         try:
-            unpacked = packing.decompress(data, self._max_bytes)
+            unpacked = packing.decompress(data, _MOST_UNPACKED)
             if packing.unconsumed_tail:
                 raise SourceError(
                     f"{self._name}: expected a DocBin, got a file that unpacks to more than "
-                    f"{self._max_bytes} bytes; if it is one, save its documents as several"
+                    f"{_MOST_UNPACKED} bytes; if it is one, save its documents as several"
                 )
             if not packing.eof:
                 raise self._refusal("a file that ends early")
@@ -247,9 +245,9 @@ class _File:
             for value, count in zip(hashes.tolist(), counts.tolist(), strict=True)
             if value in strings
         )
-        if size > self._max_bytes:
+        if size > _MOST_UNPACKED:
             raise SourceError(
-                f"{self._name}: expected texts of at most {self._max_bytes} "
+                f"{self._name}: expected texts of at most {_MOST_UNPACKED} "
                 "characters in a DocBin, got more"
             )
 

@@ -13,7 +13,7 @@ import msgspec
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.io import json_once
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
@@ -258,12 +258,8 @@ def _plain_name(name: str, path: Path) -> str:
 
 def _read_json(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.convert(json_once.decode(path.read_bytes()), kind)
-    except json_once.KeyTwiceError as error:
-        raise SourceError(
-            f"{path.parent.name}/{path.name}: {error}; save the dataset again"
-        ) from None
-    except (OSError, *json_once.DECODE_ERRORS) as error:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, *JSON_ERRORS) as error:
         raise SourceError(
             f"{path.parent.name}/{path.name}: expected a JSON object, got {type(error).__name__}; "
             "is the folder whole?"

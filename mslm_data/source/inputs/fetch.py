@@ -1,7 +1,7 @@
 """Downloads a pipeline's corpus from its public home, verifies its sha256 and caches it.
 
 The result is a folder with exactly the files of the pipeline, each in a subfolder named after its
-split. Downloads are cached beside it, so a folder that was changed is made again without a network.
+split. Downloads are cached beside it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from mslm_data.errors import FetchError, SourceError
-from mslm_data.io import archive
+from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
-from mslm_data.io.files import make_folder
-from mslm_data.io.http import Progress, download
-from mslm_data.io.remote import redact_url
+from mslm_data.io.files import open_private
+from mslm_data.io.remote import Progress, RemoteError, redact_url
 from mslm_data.pipeline import Fetch
 
 
@@ -31,9 +30,8 @@ def fetch(
 ) -> list[Path]:
     """Return the folder of a pipeline's corpus, downloading missing files.
 
-    Downloads with the right digest are kept, others are made again. The folder appears only when
-    complete. If several processes need the corpus, one downloads it and the others wait. Different
-    `entries` have different folders, so no old files remain.
+    The folder appears only when it is complete. If several processes need the corpus, one downloads
+    it and the others wait. Different `entries` have different folders, so no old files remain.
 
     Args:
         pipeline_name: Name such as `blurb/bc2gm`, for messages and for the folder.
@@ -64,7 +62,9 @@ def fetch(
                 else:
                     _copy(original, files / name)
 
-        return [caches.make_sealed(folder / _folder_name(pipeline_name, entries), make)]
+        return [
+            caches.make_once(folder / _folder_name(pipeline_name, entries), make, error=FetchError)
+        ]
 
 
 @contextmanager
@@ -109,17 +109,23 @@ def _file_name(entry: Fetch) -> str:
 
 
 def _download(entry: Fetch, folder: Path, progress: Progress | None) -> Path:
-    """Return a cached file, downloading it if it is missing or damaged."""
-    return caches.make_once(
-        folder / entry.sha256 / _file_name(entry),
-        lambda made: download(entry.url, made, sha256=entry.sha256, progress=progress),
-        good=lambda file: caches.holds(file, entry.sha256),
-        error=FetchError,
-    )
+    """Return a cached file, downloading it if it is missing."""
+
+    def make(made: Path) -> None:
+        try:
+            if not entry.url.startswith(("http://", "https://")):
+                raise RemoteError("a URL that is not http(s)", final=True)
+            remote.fetch(entry.url, made, sha256=entry.sha256, progress=progress)
+        except RemoteError as error:
+            raise FetchError(
+                f"{redact_url(entry.url)}: expected a file with sha256 {entry.sha256}, got "
+                f"{error.reason}; try again later, or pass files already on disk with --input"
+            ) from None
+
+    return caches.make_once(folder / entry.sha256 / _file_name(entry), make, error=FetchError)
 
 
 def _copy(original: Path, path: Path) -> None:
     # No link: its creation and removal would change the time stamps of files that builds read.
-    make_folder(path.parent)
-    with original.open("rb") as file, caches.open_private(path) as copy:
+    with original.open("rb") as file, open_private(path) as copy:
         shutil.copyfileobj(file, copy)

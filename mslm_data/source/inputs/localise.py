@@ -5,16 +5,13 @@ Copies may be patients' notes, so they are cached in a folder that only its owne
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
 
-from mslm_data.errors import FetchError, SourceError
+from mslm_data.errors import SourceError
 from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
 from mslm_data.io.files import hash_file
-from mslm_data.io.http import Announced, ask, download
 from mslm_data.io.remote import RemoteError, redact_url
 
 
@@ -22,8 +19,7 @@ def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list
     """Return local files and folders for inputs. Local paths are unchanged.
 
     A copy is reused while the original looks unchanged (size, time, ETag, as reported by the
-    server), an unpacked folder while its archive has the same bytes. Both are verified against the
-    digests recorded when they were made, and made again if they differ.
+    server), an unpacked folder while its archive has the same bytes.
 
     Args:
         inputs: Local paths, http(s) URLs, or URLs of any file system known to fsspec.
@@ -42,13 +38,14 @@ def _localise(text: str, cache: Path | None) -> Path:
             "--input: expected a file or a folder, got an empty name; is a shell variable unset?"
         )
     path = remote.local(text)
-    if path is not None:
-        path = path.expanduser()
-    elif text.startswith(("http://", "https://")):
-        path = _from_http(text, caches.folder("inputs", cache=cache))
-    else:
-        path = _from_fsspec(text, caches.folder("inputs", cache=cache))
+    if path is None:
+        path = _from_url(text, caches.folder("inputs", cache=cache))
 
+    if path.is_fifo():
+        raise SourceError(
+            f"{path}: expected a file or a folder, got a pipe, which can be read only once; write "
+            "its output to a file, and pass that to --input"
+        )
     if not path.exists():
         raise SourceError(f"{path}: expected a file or a folder, found none; check --input")
     if path.is_file() and archive.is_archive(path.name):
@@ -70,59 +67,11 @@ def _unpacked(path: Path, folder: Path) -> Path:
                 "and run the same command again"
             )
 
-    return caches.make_sealed(folder / name, make) / name
+    return caches.make_once(folder / name, make) / name
 
 
-def _from_http(url: str, folder: Path) -> Path:
-    """Download a file, unless the server reports that a cached copy is current."""
-    name = PurePosixPath(unquote(urlsplit(url).path)).name
-    if name in ("", ".."):
-        name = "input"
-
-    # Without ETag and Last-Modified, the file is downloaded again: it may have changed.
-    version = ask(url)
-    if version.is_named and _is_kept(_place(folder, url, version)):
-        return caches.files_folder(_place(folder, url, version)) / name
-
-    # One lock for all versions of a URL, because the version to be downloaded is not known yet.
-    held = folder / _digest(url)
-    try:
-        with caches.hold_place(held), caches.staging(held) as temporary:
-            # Another process may have downloaded it while this one waited for the lock.
-            if version.is_named and _is_kept(_place(folder, url, version)):
-                return caches.files_folder(_place(folder, url, version)) / name
-
-            made = temporary / "copy"
-            path = caches.files_folder(made) / name
-            downloaded = download(url, path, expected=version)
-            caches.seal(caches.files_folder(made), caches.digests_file(made))
-
-            # Name the copy by the version received, which may be newer than the one announced.
-            place = _place(folder, url, downloaded if downloaded.is_named else hash_file(path))
-            if not _is_kept(place):
-                caches.settle(made, place)
-    except OSError as error:
-        raise FetchError(
-            f"{folder / name}: expected to write it, got {error.strerror}; is the disk full?"
-        ) from None
-    return caches.files_folder(place) / name
-
-
-def _place(folder: Path, url: str, version: Announced | str) -> Path:
-    """Return the folder of a version of a URL's file."""
-    return folder / _digest(url, version)
-
-
-def _is_kept(place: Path) -> bool:
-    return caches.is_intact(caches.files_folder(place), caches.digests_file(place))
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def _from_fsspec(url: str, folder: Path) -> Path:
-    """Copy a file or a folder from a file system of fsspec."""
+def _from_url(url: str, folder: Path) -> Path:
+    """Copy a file or a folder at a URL."""
     try:
         return remote.copy(url, folder)
     except RemoteError as error:

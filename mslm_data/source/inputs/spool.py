@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mslm_data.data.document import SPLITS
 from mslm_data.errors import CallError
+from mslm_data.io.files import open_private
 
 _FIELDS = ("id", "text", "entities", "split")
 """Attributes read from an object. A mapping may have any column that a row can have."""
@@ -40,13 +41,13 @@ def spool(documents: Iterable[Any], folder: Path) -> None:
         )
 
     with ExitStack() as until_written:
-        files: dict[str, TextIO] = {}
+        files: dict[str, BinaryIO] = {}
         for number, document in enumerate(documents):
             row = _row(document, f"documents[{number}]")
             split = _split(row.pop("split", None), f"documents[{number}]")
             line = _line(row, f"documents[{number}]")
             if split not in files:
-                file = open(folder / f"{split}.jsonl", "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+                file = open_private(folder / f"{split}.jsonl")
                 files[split] = until_written.enter_context(file)
             files[split].write(line)
     if not files:
@@ -124,15 +125,14 @@ def _split(split: Any, place: str) -> str:
     return str(split)
 
 
-def _line(row: Mapping[str, Any], place: str) -> str:
-    """Return a row as a line of JSON.
+def _line(row: Mapping[str, Any], place: str) -> bytes:
+    """Return a row as a line of JSON, in UTF-8.
 
     Raises:
         CallError: A field is not valid in JSON.
     """
     try:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
-        line.encode()
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         # Find the field for the message.
         for name, value in row.items():
@@ -145,4 +145,4 @@ def _line(row: Mapping[str, Any], place: str) -> str:
         raise CallError(
             f"{place}: expected field names that are valid in JSON, got {type(error).__name__}"
         ) from None
-    return line + "\n"
+    return line + b"\n"

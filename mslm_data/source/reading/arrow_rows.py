@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from mslm_data.data.document import Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.io import limits
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes.mention_forms import LABELS
@@ -49,14 +48,12 @@ def num_rows(path: Path) -> int:
     Raises:
         SourceError: The file cannot be read, is truncated, or has more rows than its size allows.
     """
-    unpacked = 0
     with _readable(path):
         if path.suffix == ".parquet":
             metadata = pq.read_metadata(path)
             # A damaged footer may disagree with its row groups.
             groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
             count = int(metadata.num_rows)
-            unpacked = sum(group.total_byte_size for group in groups)
             lengths = [group.num_rows for group in groups]
             if count != sum(lengths) or min(lengths, default=0) < 0:
                 raise pa.ArrowInvalid("row groups of other lengths")
@@ -64,7 +61,7 @@ def num_rows(path: Path) -> int:
             count = sum(batch.num_rows for batch in _arrow_batches(path))
 
     size = path.stat().st_size
-    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > limits.LIMITS.max_unpacked(size):
+    if not 0 <= count <= size * _ROWS_PER_BYTE:
         raise SourceError(
             f"{path.name}: expected as many rows as its {size} bytes can hold, got {count}; is "
             "the file damaged?"

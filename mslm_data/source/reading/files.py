@@ -1,4 +1,4 @@
-"""Opens input files as bytes, and limits how much a compressed file may unpack to."""
+"""Opens input files as bytes, and reads parts of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
-from mslm_data.io.limits import Meter
 
 IdFrom = Literal["file", "folder"]
 """Origin of a document's id: the name of its file, or of the folder that contains the file."""
@@ -67,41 +66,15 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes. A `.gz` file is unpacked while it is read.
 
     Raises:
-        SourceError: The file is missing, unreadable or truncated, or unpacks to more than
-            `limits.LIMITS` allows. Reads within the block raise it too.
+        SourceError: The file is missing, unreadable or truncated. Reads within the block raise it
+            too.
     """
     try:
-        with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(BinaryIO, file)
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(
-            f"{path.name}: cannot be read ({type(error).__name__}); is the file whole?"
-        ) from None
-
-
-class _Unpacking(gzip.GzipFile):
-    """A gzip file that raises SourceError once it has unpacked to more than the limit."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._meter = Meter(path, limits.LIMITS, SourceError)
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read like any file. Reads everything in chunks, so that the limit applies.
-
-        `GzipFile.read(-1)` unpacks the whole file before its size can be checked.
-        """
-        if size is None or size < 0:
-            return b"".join(iter(lambda: self.read(_CHUNK), b""))
-        return self._checked(super().read(size))
-
-    def read1(self, size: int = -1) -> bytes:
-        """Read with at most one access to the file; used by `for line in file`."""
-        return self._checked(super().read1(size))
-
-    def _checked(self, data: bytes) -> bytes:
-        self._meter.reach(self.tell())
-        return data
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise SourceError(f"{path.name}: cannot be read ({reason}); is the file whole?") from None
 
 
 def read_head(path: Path) -> bytes:

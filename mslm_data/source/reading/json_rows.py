@@ -15,7 +15,7 @@ import msgspec
 from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
-from mslm_data.io.json_once import DECODE_ERRORS, KeyTwiceError, decode
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, opened, stem
@@ -98,7 +98,7 @@ def rows_within(
         path: The file.
         options: Encoding of the file.
         items: Function from JSON to the rows, in the order of the file. It may raise any of
-            `DECODE_ERRORS`.
+            `JSON_ERRORS`.
 
     Raises:
         SourceError: The file cannot be read, or `items` fails.
@@ -111,16 +111,13 @@ def decoded(data: bytes) -> Any:
     """Decode the JSON of a row.
 
     Raises:
-        RecordError: The row is not JSON, has a key twice in an object, or is larger than
-            `limits.LARGEST_RECORD`.
+        RecordError: The row is not JSON, or is larger than `limits.LARGEST_RECORD`.
     """
     if len(data) > limits.LARGEST_RECORD:
         raise RecordError(limits.TOO_LARGE_RECORD)
     try:
-        return decode(data)
-    except KeyTwiceError as error:
-        raise RecordError(str(error)) from None
-    except DECODE_ERRORS as error:
+        return msgspec.json.decode(data)
+    except JSON_ERRORS as error:
         # Bytes that are not UTF-8 get their own reason.
         decode_utf8(data)
         raise RecordError(f"expected a JSON object, got {_in_words(error)}") from None
@@ -163,11 +160,11 @@ def _found(
     """Return the JSON of nested items, each with the number of its first line.
 
     Raises:
-        SourceError: The JSON is damaged, or has a key twice outside the items.
+        SourceError: The JSON is damaged.
     """
     try:
         rows = list(items(data))
-    except DECODE_ERRORS as error:
+    except JSON_ERRORS as error:
         raise SourceError(
             f"{name}:1: expected one JSON array or object, got {_in_words(error)}; is the file "
             "whole?"
@@ -175,23 +172,12 @@ def _found(
 
     # Each item is a verbatim slice of `data`, so search for it after the end of the previous one.
     starts = []
-    around = []
     position = 0
     for item in rows:
         view = memoryview(item)
         start = data.index(view, position)
         starts.append(start)
-        around += [data[position:start], b"0"]
         position = start + len(view)
-
-    # Decode the JSON around the items to find duplicate keys: the list of items may occur twice,
-    # and msgspec keeps the last.
-    try:
-        decode(b"".join((*around, data[position:])))
-    except KeyTwiceError as error:
-        raise SourceError(f"{name}:1: {error}; is the file two in one?") from None
-    except DECODE_ERRORS:
-        pass  # an item that is no object may have been found inside a string
     return _numbered(data, starts, rows)
 
 

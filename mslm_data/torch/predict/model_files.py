@@ -8,9 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mslm_data.errors import AnnotateError
-from mslm_data.io import hub, json_once
-from mslm_data.io.files import hash_file
+from mslm_data.io import hub
+from mslm_data.io.files import JSON_ERRORS, hash_file
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.torch.predict.schemes import check_has_labels, find_labels, read_tag_names
 
@@ -117,8 +119,8 @@ def _read_config(folder: Path, name: str) -> Mapping[str, Any]:
             "trained on it"
         )
     try:
-        config = json_once.decode((folder / name).read_bytes())
-    except (OSError, *json_once.DECODE_ERRORS):
+        config = msgspec.json.decode((folder / name).read_bytes())
+    except (OSError, *JSON_ERRORS):
         config = None
     has_type = isinstance(config, dict) and isinstance(config.get("model_type"), str)
     if not isinstance(config, dict) or (name == CONFIG and not has_type):

@@ -11,8 +11,6 @@ import pytest
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.io import limits
-from mslm_data.io.limits import Limits
 from mslm_data.registry import from_options
 from mslm_data.source.formats.bioc import BioC
 from tests.source.formats.fixtures import bioc as fixture
@@ -187,17 +185,6 @@ def test_read__reports_a_truncated_compressed_file(tmp_path: Path) -> None:
     )
 
     with pytest.raises(SourceError, match=r"own\.xml\.gz: cannot be read \(EOFError\)"):
-        read(path)
-
-
-def test_read__limits_the_unpacked_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "own.xml.gz"
-    path.write_bytes(gzip.compress(b" " * 1000))
-    monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=999))
-
-    with pytest.raises(
-        SourceError, match=r"own\.xml\.gz: expected at most 999 bytes unpacked from a file of"
-    ):
         read(path)
 
 

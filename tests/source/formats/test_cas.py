@@ -162,17 +162,6 @@ def test_read__reads_subtypes_of_the_type_system(tmp_path: Path) -> None:
     assert document(tmp_path / "a.xmi").spans == ()
 
 
-def test_read__sets_files_with_duplicate_keys_aside(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    text = json.dumps(fields_of_json(custom()))
-    path.write_text(text[:-1] + ', "%FEATURE_STRUCTURES": []}', encoding="utf-8")
-
-    found = read(path)
-
-    assert isinstance(found, SetAside)
-    assert found.reason.text == "expected objects with each key once, got a key twice in one object"
-
-
 def test_read__names_of_features_are_never_run(tmp_path: Path) -> None:
     fields = fields_of_json(custom())
     fields["%TYPES"]["webanno.custom.Symptom"]["x=print(1), y"] = {"%RANGE": "uima.cas.String"}

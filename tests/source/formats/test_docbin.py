@@ -191,14 +191,16 @@ def test_read__a_broken_group_sets_its_document_aside(tmp_path: Path) -> None:
     assert isinstance(other, Document)
 
 
-def test_read__limits_the_unpacked_size(tmp_path: Path) -> None:
+def test_read__limits_the_unpacked_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mslm_data.source.formats.docbin._MOST_UNPACKED", 64 << 20)
     (tmp_path / "a.spacy").write_bytes(zlib.compress(b"\0" * (65 << 20)))
 
     with pytest.raises(SourceError, match="unpacks to more than"):
         read(tmp_path / "a.spacy")
 
 
-def test_read__limits_the_size_of_texts(tmp_path: Path) -> None:
+def test_read__limits_the_size_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mslm_data.source.formats.docbin._MOST_UNPACKED", 64 << 20)
     doc = Doc(spacy.blank("en").vocab, words=["x" * (1 << 20)] * 100)
     SpacyDocBin(attrs=["ENT_IOB"], docs=[doc]).to_disk(tmp_path / "a.spacy")
     assert (tmp_path / "a.spacy").stat().st_size < 1 << 17

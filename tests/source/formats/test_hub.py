@@ -267,7 +267,6 @@ def test_cut__rejects_a_truncated_stream(tmp_path: Path) -> None:
         "",
         "[]",
         '{"_indices_data_files": [{"filename": "indices.arrow"}]}',
-        '{"_data_files": [{"filename": "a.arrow"}], "_data_files": []}',
     ],
 )
 def test_find__refuses_a_damaged_folder(tmp_path: Path, text: str) -> None:

@@ -138,35 +138,6 @@ def test_find__names_the_source_of_binary_tables(tmp_path: Path, name: str) -> N
         assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "is_read"),
-    [
-        ('{"text": "A.", "entities": [], "text": "B."}', False),
-        ('{"text": "A.", "meta": {"a": 1, "a": 2}}', False),
-        ('{"text": "A.", "meta": [{"a": 1}, {"a": 2}]}', True),
-        ('{"text": "A \\": b", "\\":": {"text": "a"}}', True),
-        ('{"text": "A \\u0022: b"}', True),
-        ('{"text": "A \\u0022: b", "\\u0074ext": "B."}', False),
-        ('{"text": "A.", "n": "\\u0022:", "m": 1, "m": 2}', False),
-        ('{"text": "A.", "n": "\\"\\u003a", "m": 1, "m": 2}', False),
-        ('{"text" : "A.", "n" :\t1e2}', True),
-    ],
-)
-def test_read__sets_rows_with_duplicate_keys_aside(
-    tmp_path: Path, line: str, is_read: bool
-) -> None:
-    path = tmp_path / "own.jsonl"
-    path.write_text(line, encoding="utf-8")
-
-    (found,) = read(path)
-
-    assert isinstance(found, Document) == is_read
-    if isinstance(found, SetAside):
-        assert found.reason.text == (
-            "expected objects with each key once, got a key twice in one object"
-        )
-
-
 def test_read__reads_a_file_of_one_object(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"id": "a", "text": "A."}, indent=2), encoding="utf-8")

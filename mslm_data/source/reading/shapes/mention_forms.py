@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from mslm_data.data.reason import Reason
-from mslm_data.io import json_once
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import RowFile
@@ -121,8 +123,8 @@ def parse_json_text(value: object) -> object:
     if value.lstrip()[0] not in "[{":
         return value
     try:
-        return json_once.decode(value.encode())
-    except (UnicodeEncodeError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
+        return msgspec.json.decode(value.encode())
+    except (UnicodeEncodeError, *JSON_ERRORS):
         return value
 
 

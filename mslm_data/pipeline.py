@@ -49,7 +49,7 @@ _OF_PATIENTS = ("i2b2", "notes")
 
 KEPT_WHOLE = ("validation", "test")
 """Evaluation splits, whose documents are never removed as duplicates or contaminated."""
-Duplicates = Literal["keep", "count", "drop"]
+Duplicates = Literal["ask", "keep", "count", "drop"]
 DUPLICATE_SIMILARITY = 0.8
 """Default of `duplicate_similarity`: minimum Jaccard similarity of near copies."""
 MAX_LOSS = 0.05
@@ -148,10 +148,18 @@ class SourceOptions:
     duplicates: Annotated[
         Duplicates,
         Help(
-            'Treatment of copied documents: "keep" does not look for them, "count" counts them, '
+            'Treatment of copied documents: "ask" stops the build if most texts of a file or a '
+            'split stand elsewhere too, "keep" accepts them, "count" counts copies by their words, '
             '"drop" sets them aside in training splits.'
         ),
-    ] = "keep"
+    ] = "ask"
+    on_crash: Annotated[
+        Literal["stop", "skip"],
+        Help(
+            'What happens when a document kills the process that annotates it: "stop" names the '
+            'document, "skip" sets it aside.'
+        ),
+    ] = "stop"
     duplicate_similarity: Annotated[
         float, Help("Minimum similarity of copies, above 0; 1 for equal words only.")
     ] = DUPLICATE_SIMILARITY
@@ -234,7 +242,13 @@ class AnnotateOptions:
             )
 
 
-OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontaminate")
+OF_EVERY_SOURCE = (
+    "max_loss",
+    "duplicates",
+    "duplicate_similarity",
+    "decontaminate",
+    "on_crash",
+)
 """Options of `[source]` that all sources share, besides those of shipped pipelines."""
 SHARED = tuple(name for name in AnnotateOptions.__annotations__ if name != "options")
 """Options of `[annotate]` that all annotators share."""
@@ -362,7 +376,7 @@ class Pipeline(SourceOptions):
             if not tables["annotate"][name]:
                 del tables["annotate"][name]
 
-        if self.duplicates != "keep":
+        if self.duplicates in ("count", "drop"):
             tables["source"]["duplicates"] = self.duplicates
             tables["source"]["duplicate_similarity"] = self.duplicate_similarity
 

@@ -13,7 +13,7 @@ from mslm_data import pipeline
 from mslm_data.api.loading import load
 from mslm_data.builds.plan import find_inputs
 from mslm_data.data.document import Document, Part
-from mslm_data.data.documents import Documents
+from mslm_data.data.documents import Documents, in_batches
 from mslm_data.encode.encoder import digest_documents
 from mslm_data.io import resources
 from mslm_data.pipeline import Pipeline
@@ -87,7 +87,7 @@ def test_keys__real_corpora_share_none(real: Path) -> None:
         keys[name] = set()
         for path in sorted(set(itertools.chain.from_iterable(found.values()))):
             for part in source.cut(Part(str(path)), target_bytes=1 << 40):
-                for record in source.batches(part):
+                for record in in_batches(source.batches(part)):
                     if isinstance(record, Documents):
                         keys[name].update(digest_documents(name, record).tolist())
                         documents += len(record)

@@ -13,15 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import AnnotateError, CallError, PipelineError
 from mslm_data.io.files import make_folder
 from mslm_data.pipeline import STAGES, AnnotateOptions, Pipeline
 
 if TYPE_CHECKING:
     from mslm_data.builds import Progress
-    from mslm_data.builds.entity_lines import LineCounts
-    from mslm_data.builds.reading import Record
+    from mslm_data.builds.lines import LineCounts
     from mslm_data.builds.stages import Inputs
     from mslm_data.source.formats.text import PlainText
 
@@ -165,7 +164,8 @@ def annotate(
             too many documents are set aside.
         SourceError: An input has another format, or has changed meanwhile.
     """
-    from mslm_data.builds import annotate_inputs, entity_lines
+    from mslm_data import builds
+    from mslm_data.builds.lines import writing_file
 
     if out is None:
         return _annotate_at_once(inputs, write, show_text=show_text)
@@ -173,58 +173,30 @@ def annotate(
     out = out.resolve()  # writing replaces the target of a link, not the link
     make_folder(out.parent)
     if any(inputs.files.values()):
-        return annotate_inputs(inputs, out, show_text=show_text, progress=progress)
+        return builds.annotate(inputs, out, show_text=show_text, progress=progress)
 
     if out.exists():
         raise AnnotateError(
             f"{out}: the file exists, and texts from standard input cannot be resumed; name "
             "another --out, or remove the file"
         )
-    record = entity_lines.make_record(
-        entity_lines.collect_identity(inputs, show_text=show_text), {"train": [STDIN]}
-    )
-    with entity_lines.writing_file(out, record) as (write_bytes, keep):
+    recipe = builds.lines.collect_recipe(inputs, show_text=show_text)
+    with writing_file(out, {**recipe, "sources": {"train": [STDIN]}}) as lines:
         counts = _annotate_at_once(
-            inputs, lambda text: write_bytes(text.encode()), show_text=show_text
+            inputs, lambda text: lines.write(text.encode()), show_text=show_text
         )
-        keep(counts)
+        lines.finish(counts)
     return counts
 
 
 def _annotate_at_once(
     inputs: Inputs, write: Callable[[str], object], *, show_text: bool
 ) -> LineCounts:
-    """Annotate each split as one work unit, and write lines immediately."""
-    from mslm_data.builds import entity_lines
-    from mslm_data.builds.tasks import WorkUnit
+    """Annotate files, or standard input, and write lines immediately."""
+    from mslm_data.builds.lines import annotate_at_once
 
-    receipts = {}
-    for split in inputs.files:
-        unit = WorkUnit(split, 0, 0, ())
-        records = _records(inputs, split)
-        receipt = entity_lines.write_lines(
-            unit, records, inputs.pipeline, write, show_text=show_text
-        )
-        receipts[split] = [receipt]
-    entity_lines.check_losses(inputs, receipts)
-    return entity_lines.count(receipt for [receipt] in receipts.values())
-
-
-def _records(inputs: Inputs, split: str) -> Iterator[Record]:
-    """Yield the records of a split, or of standard input."""
-    from mslm_data.builds.entity_lines import list_document_names, records_as_given
-    from mslm_data.builds.plan import check_unchanged_files, take_stamps
-    from mslm_data.data.documents import in_batches
-
-    if not inputs.files[split]:
-        for record in in_batches(_read_stdin(inputs)):
-            yield Part(STDIN), record
-        return
-
-    stamps = take_stamps(inputs)
-    names = list_document_names(inputs, staging=None)
-    yield from records_as_given(split, inputs.parts(split), inputs.pipeline, names)
-    check_unchanged_files(stamps, stamps)
+    read_stdin = None if any(inputs.files.values()) else lambda: _read_stdin(inputs)
+    return annotate_at_once(inputs, write, show_text=show_text, read=read_stdin)
 
 
 # Standard input -----------------------------------------------------------------------------------
@@ -232,7 +204,7 @@ def _records(inputs: Inputs, split: str) -> Iterator[Record]:
 
 def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
     """Read documents from standard input: the whole text, or a document per line."""
-    from mslm_data.builds.entity_lines import MAX_BYTES, whole_text
+    from mslm_data.builds.lines import MAX_BYTES, whole_text
     from mslm_data.source.reading.encodings import marked, to_utf8
 
     source = cast("PlainText", inputs.source)  # checked by `find_texts`
@@ -247,7 +219,7 @@ def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
 
 def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
     """Yield a document per line of standard input as it arrives, skipping blank lines."""
-    from mslm_data.builds.entity_lines import MAX_BYTES, TOO_LARGE
+    from mslm_data.builds.lines import MAX_BYTES, TOO_LARGE
     from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
     from mslm_data.source.reading.records import NOT_UTF8
 
@@ -281,7 +253,7 @@ def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
 
 def _skip_line(stream: IO[str], read: str) -> None:
     """Read the rest of a line, given the part that was read."""
-    from mslm_data.builds.entity_lines import MAX_BYTES
+    from mslm_data.builds.lines import MAX_BYTES
 
     while read and not read.endswith("\n"):
         read = stream.readline(MAX_BYTES)

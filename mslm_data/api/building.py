@@ -30,8 +30,7 @@ from mslm_data.registry import did_you_mean
 # Meanwhile the workers start.
 if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
-    from mslm_data.builds import Progress
-    from mslm_data.builds.plan import Plan
+    from mslm_data.builds import Preview, Progress
     from mslm_data.builds.stages import Inputs
     from mslm_data.encode.tokenizer import Tokenizer
     from mslm_data.shard.manifest import Manifest
@@ -272,8 +271,8 @@ class Prepared:
         """
         return self.found.names(), self.found.unread(apart_from=self.out)
 
-    def plan(self) -> tuple[Plan, tuple[str, ...]]:
-        """Return the plan of the build and the label of each index, without writing anything.
+    def preview(self) -> Preview:
+        """Return what the build would do, without writing anything.
 
         Raises:
             MslmDataError: See `build`.
@@ -413,7 +412,7 @@ def prepared(
         # Start loading what workers need while this process fetches the input.
         several = _worth_workers(given) if workers is None else workers > 1
         if several and engine == "local":
-            preload = Preload("mslm_data.builds.worker:load_stages", pipeline.to_preload())
+            preload = Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())
             until_built.enter_context(ahead(preload))
 
         loaded = choose_tokenizer(pipeline, tokenizer, sample=sample)

@@ -27,6 +27,7 @@ from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.term_table import read_terms
+from mslm_data.builds.copies import DUPLICATE_ID
 from mslm_data.builds.data_loss import (
     Outcome,
     add_up,
@@ -34,7 +35,6 @@ from mslm_data.builds.data_loss import (
     check_losses,
     check_set_aside,
 )
-from mslm_data.builds.reading import Reading, read_records
 from mslm_data.builds.stages import (
     attempts,
     find_inputs,
@@ -43,9 +43,10 @@ from mslm_data.builds.stages import (
     make_annotator,
     make_segmenter,
 )
-from mslm_data.builds.tasks import WorkUnit
+from mslm_data.builds.tasks import Unit
+from mslm_data.builds.unit import Reader, annotate
 from mslm_data.data.counts import in_aside
-from mslm_data.data.document import SetAside, Span
+from mslm_data.data.document import Part, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
@@ -331,12 +332,24 @@ def _read_gold(
     batches: list[tuple[str, Documents]] = []
     for split in found.files:
         # Read the split like one work unit of a build.
-        unit = WorkUnit(split, 0, 0, tuple(found.parts(split)))
-        reading = Reading(wanted, duplicate_ids=frozenset())
-        documents = [*reading.batches(read_records(unit, wanted))]
-        doc_labels = {label for batch in documents for label in batch.doc_labels or () if label}
-        outcomes[split] = msgspec.structs.replace(reading.outcome(), doc_labels=[*doc_labels])
-        batches += ((split, batch) for batch in documents)
+        parts = tuple(Part(str(path)) for path in found.files[split])
+        unit = Unit(split, 0, 0, 0, parts, ("",) * len(parts))
+        reader = Reader(unit, wanted)
+        account = reader.account
+        seen: set[str] = set()
+        for documents in reader.batches():
+            repeated = []
+            for number, doc_id in enumerate(documents.ids):
+                if doc_id in seen:
+                    repeated.append(number)
+                seen.add(doc_id)
+            kept = account.drop(documents, np.array(repeated, np.int64), DUPLICATE_ID)
+            for batch in annotate(kept, account, wanted):
+                account.labels |= dict.fromkeys(batch.mentions.used_labels())
+                account.doc_labels |= dict.fromkeys(filter(None, batch.doc_labels or ()))
+                account.counts.mentions += len(batch.mentions)
+                batches.append((split, batch))
+        outcomes[split] = account.outcome(unit)
 
     whole = add_up(outcomes.values())
     present = {*whole.labels, *whole.unwanted}

@@ -1,12 +1,12 @@
-"""Removes training documents that share text with the folders of `source.decontaminate`.
+"""Finds training documents that share text with the folders of `source.decontaminate`.
 
-A document is removed if
+A document is dropped if
 
 * its whole text equals a sentence of a folder,
 * one of its sentences of at least 8 words does, or
 * it shares 13 consecutive words with a folder.
 
-Documents are removed as a whole, because removing single sentences would tear their text. The
+Documents are dropped as a whole, because removing single sentences would tear their text. The
 splits `validation` and `test` keep all documents.
 
 Words are compared in the normal form of `stats.overlap`. Documents are tokenised with the tokenizer
@@ -15,7 +15,6 @@ of each folder, so that both sides lose the same characters.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,8 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.builds.stages import OURS, make_segmenter
-from mslm_data.data.counts import in_aside
-from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, split_documents
 from mslm_data.data.ragged import Ragged
 from mslm_data.data.reason import Reason
@@ -43,11 +40,13 @@ if TYPE_CHECKING:  # imported late, as most builds need nothing of it
 
 Bools = npt.NDArray[np.bool_]
 
-EXACT = Reason("the document shares a sentence with a folder of source.decontaminate", is_rule=True)
-NEAR = Reason(
+HELD_EXACT = Reason(
+    "the document shares a sentence with a folder of source.decontaminate", is_rule=True
+)
+HELD_NEAR = Reason(
     "the document shares 13 consecutive words with a folder of source.decontaminate", is_rule=True
 )
-"""Reasons why documents are set aside, and their mentions left out."""
+"""Reasons why documents are set aside."""
 
 
 def describe_folders(folders: Sequence[str]) -> list[dict[str, Any]]:
@@ -118,11 +117,14 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
     return exact, near
 
 
-def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
-    """Predict before annotation which documents will be removed: bool `[D]`.
+def find_contaminated(
+    pipeline: Pipeline, split: str, documents: Documents
+) -> npt.NDArray[np.uint8]:
+    """Find training documents that share text with the folders: uint8 `[D]`.
 
-    A mention can join two sentences, but mentions are not known yet. The prediction is wrong for a
-    document that shares only one of two such sentences.
+    1 for documents that share a sentence, 2 for those that share 13 words, 0 for others. It is
+    decided before annotation, so that a slow annotator never sees these documents. Mentions do not
+    count, though a segmenter joins two sentences that share one.
 
     Args:
         pipeline: The pipeline, with the folders.
@@ -132,11 +134,10 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
     Raises:
         ShardError: A shard of a folder is missing or damaged.
     """
-    none = np.zeros(len(documents), np.bool_)
+    kinds = np.zeros(len(documents), np.uint8)
     if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
-        return none
+        return kinds
 
-    # Segmenters never cut a mention, so gold mentions must not decide the sentences here.
     bare = documents.with_mentions(Mentions.from_rows([()] * len(documents), documents.starts))
     try:
         sentences = make_segmenter(pipeline).sentences(bare)
@@ -144,45 +145,14 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
         raise
     except Exception:  # noqa: BLE001 - the work unit sets the document aside later
         if len(documents) == 1:
-            return none
+            return kinds
         singles = split_documents(documents)
         return np.concatenate([find_contaminated(pipeline, split, single) for single in singles])
+
     exact, near = find_shared(pipeline, bare, sentences)
-    return exact | near
-
-
-def remove_contaminated(
-    pipeline: Pipeline, split: str, documents: Documents, sentences: Ranges
-) -> tuple[Documents, Ranges, list[SetAside], Counter[Reason]]:
-    """Set aside training documents that share text with the folders of `source.decontaminate`.
-
-    Args:
-        pipeline: The pipeline, with the folders.
-        split: Split of the documents.
-        documents: Documents with flat mentions.
-        sentences: Their sentences.
-
-    Returns:
-        The remaining documents, their sentences, the documents set aside (with 0 mentions, as they
-            are counted here), and reason -> number of mentions in these.
-
-    Raises:
-        ShardError: A shard of a folder is missing or damaged.
-    """
-    left_out = Counter[Reason]()
-    if not pipeline.decontaminate or split in KEPT_WHOLE:
-        return documents, sentences, [], left_out
-
-    exact, near = find_shared(pipeline, documents, sentences)
-    mentions = np.diff(documents.mentions.offsets)
-    aside = []
-    for number in np.flatnonzero(exact | near).tolist():
-        reason = EXACT if exact[number] else NEAR
-        aside.append(SetAside(documents.ids[number], documents.places[number], reason, 0))
-        left_out[in_aside(reason)] += int(mentions[number])
-
-    kept = np.flatnonzero(~(exact | near))
-    return documents.take(kept), sentences.take(kept), aside, +left_out
+    kinds[near] = 2
+    kinds[exact] = 1
+    return kinds
 
 
 def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:

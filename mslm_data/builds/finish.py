@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,126 +12,232 @@ from typing import Any
 import msgspec
 
 from mslm_data.builds.card import card
-from mslm_data.builds.folder import Receipt, read_joined, require_receipt
+from mslm_data.builds.copies import Found
+from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_whole, list_differences
 from mslm_data.builds.plan import Plan
+from mslm_data.builds.scan import FileDigest
+from mslm_data.builds.stages import Inputs
 from mslm_data.data.bio import tag_names
+from mslm_data.data.columns import FORMAT
 from mslm_data.data.counts import Counts
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.errors import BuildError
-from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
-from mslm_data.log import plain
+from mslm_data.errors import BuildError, ShardError
+from mslm_data.io.files import (
+    canonical_json,
+    clear_temporaries,
+    hash_file,
+    make_folder,
+    write_whole,
+)
+from mslm_data.log import LOGGER, plain
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.manifest import Manifest, SplitRecord, write_manifest
+from mslm_data.shard.manifest import NAME as MANIFEST
+from mslm_data.shard.manifest import Manifest, SplitRecord, read_manifest, write_manifest
 from mslm_data.shard.write import ShardRecord
+
+_LISTED = 64
+"""Maximum number of input files listed in a manifest; more are recorded as one digest."""
+Sources = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""Split -> name, bytes and sha256 of its input files."""
+
 
 # The manifest -------------------------------------------------------------------------------------
 
 
 def finish(
-    out: Path,
+    folder: Unfinished,
+    inputs: Inputs,
     plan: Plan,
+    *,
+    versions: Mapping[str, str],
     labels: Sequence[str],
     doc_labels: Sequence[str] | None,
     tokenizer: Tokenizer,
+    outcomes: Mapping[str, Sequence[Receipt]],
+    found: Found,
+    sources: Sources,
+    shards: Mapping[str, ShardRecord],
 ) -> Manifest:
     """Write the files beside the joined shards, and remove the unfinished state.
 
     Args:
-        out: The folder.
-        plan: Its plan.
+        folder: The unfinished folder.
+        inputs: The input files, with the pipeline.
+        plan: The plan.
+        versions: Versions of packages.
         labels: Labels of mentions, by index.
         doc_labels: Labels of documents, by index; None if the source has none.
         tokenizer: The tokenizer.
+        outcomes: Split -> receipts of its units.
+        found: Equal texts.
+        sources: Split -> its input files.
+        shards: Name of a shard -> its record, in order.
 
     Returns:
         The manifest.
-
-    Raises:
-        BuildError: A unit is not done, or a shard is not joined.
     """
-    # Receipts count documents and mentions, records of shards count rows and tokens.
-    receipts = load_receipts(out, plan)
-    shards: dict[str, list[ShardRecord]] = {split: [] for split in plan.sources}
-    for shard in plan.shards:
-        joined = read_joined(out, shard)
-        if joined is None:
-            raise BuildError(f"{out}: shard {shard.name} is not done; run the same command again")
-        shards[shard.split].append(joined)
-
+    recipe = plan.recipe
+    units = [plan.made(unit, found.drops.get(unit.name, ""), versions) for unit in plan.units]
     manifest = Manifest(
-        format=plan.record["format"],
-        name=plan.record["name"],
-        pipeline=plan.record["pipeline"],
-        plan=plan.digest(labels),
-        versions=plan.record["versions"],
+        format=FORMAT,
+        name=recipe["name"],
+        pipeline=recipe["pipeline"],
+        plan=digest_of(FORMAT, recipe, versions, sources, units, labels),
+        versions=versions,
         tokenizer={"sha256": tokenizer.digest, "ids": asdict(tokenizer.ids)},
         labels=tuple(labels),
         tags=tuple(tag_names(labels)),
         doc_labels=None if doc_labels is None else tuple(doc_labels),
-        about=plan.record["about"],
-        annotator=plan.record["annotator"],
-        segmenter=plan.record["segmenter"],
+        about=recipe["about"],
+        annotator=recipe["annotator"],
+        segmenter=recipe["segmenter"],
         splits={
-            split: _split_record(plan.sources[split], unit_receipts, shards[split])
-            for split, unit_receipts in receipts.items()
+            split: _split_record(split, receipts, found, sources[split], shards)
+            for split, receipts in outcomes.items()
         },
-        found_by=_found_by(receipts) if plan.pipeline.annotate.use == "ensemble" else None,
+        found_by=_found_by(outcomes) if inputs.pipeline.annotate.use == "ensemble" else None,
     )
-    write_files(out, manifest, tokenizer, _set_aside(receipts))
-    shutil.rmtree(out / ".build", ignore_errors=True)
+    write_files(folder.out, manifest, tokenizer, _set_aside(outcomes))
+    folder.remove()
     return manifest
 
 
-def load_receipts(out: Path, plan: Plan) -> dict[str, list[Receipt]]:
-    """Return split -> the receipts of its work units.
-
-    Raises:
-        BuildError: A unit is not done.
-    """
-    receipts: dict[str, list[Receipt]] = {split: [] for split in plan.sources}
-    for unit in plan.units:
-        receipts[unit.split].append(require_receipt(out, unit))
-    return receipts
-
-
 def _split_record(
-    sources: Sequence[Any], receipts: Sequence[Receipt], shards: Sequence[ShardRecord]
+    split: str,
+    receipts: Sequence[Receipt],
+    found: Found,
+    sources: tuple[Mapping[str, Any], ...],
+    shards: Mapping[str, ShardRecord],
 ) -> SplitRecord:
     """Add up the receipts of a split."""
     counts = sum((receipt.counts for receipt in receipts), Counts())
-    return SplitRecord(
-        read=counts.read,
-        written=counts.written,
-        set_aside=sum(counts.set_aside.values()),
-        not_chosen=counts.not_chosen,
-        sequences=counts.sequences,
-        tokens=counts.tokens,
-        mentions=counts.mentions,
-        given_mentions=counts.given_mentions,
-        left_out=counts.left_out,
-        adjusted=counts.adjusted,
-        cut_mentions=counts.cut_mentions,
-        cut_pieces=counts.cut_pieces,
-        widened_mentions=counts.widened_mentions,
-        windowed=counts.windowed,
-        empty=counts.empty,
-        duplicates=counts.copies,
-        sources=tuple(sources),
-        shards=tuple(shards),
-    )
+    if split in found.splits:
+        counts.equal_texts = found.splits[split].to_counts()
+    values = msgspec.structs.asdict(counts) | {"reasons": {}}
+    records = [record for name, record in shards.items() if name.rpartition("-")[0] == split]
+    return SplitRecord(**values, sources=sources, shards=tuple(records))
 
 
-def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
+def _found_by(outcomes: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
     """Add up the mentions per label and set of annotators over all splits."""
     sums: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for unit_receipts in receipts.values():
-        for receipt in unit_receipts:
+    for receipts in outcomes.values():
+        for receipt in receipts:
             for record in receipt.found_by:
                 sums[record.label, record.by] += record.mentions
     return tuple(
         FoundByRecord(label=label, by=by, mentions=number)
         for (label, by), number in sorted(sums.items())
     )
+
+
+def list_sources(inputs: Inputs, digests: Mapping[Path, FileDigest]) -> Sources:
+    """Return split -> name, size and digest of its input files; one entry in total if many.
+
+    Args:
+        inputs: The input files.
+        digests: File -> its digest, of all files.
+    """
+    return {
+        split: _listed(
+            [digests[file]._asdict() for path in paths for file in inputs.source.files(path)]
+        )
+        for split, paths in inputs.files.items()
+    }
+
+
+def _listed(files: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    if len(files) <= _LISTED:
+        return tuple(files)
+
+    whole = hashlib.sha256(canonical_json(files)).hexdigest()
+    total = sum(file["bytes"] for file in files)
+    return ({"name": f"{len(files)} files", "bytes": total, "sha256": whole},)
+
+
+# A finished folder --------------------------------------------------------------------------------
+
+
+def load_finished(out: Path, recipe: Mapping[str, Any], sources: Sources) -> Manifest | None:
+    """Load the manifest of a finished folder, if it has the same recipe and inputs.
+
+    A folder with missing or damaged files becomes an unfinished one, and is built again. The same
+    inputs give the same bytes, so other files, such as lexicons made from the shards, are kept.
+    Packages may have other versions than when it was built.
+
+    Args:
+        out: The folder.
+        recipe: From `plan.collect_recipe`.
+        sources: From `list_sources`.
+
+    Returns:
+        The manifest; None for a folder to build again.
+
+    Raises:
+        BuildError: The folder was built from other inputs or options, or its manifest cannot be
+            read.
+    """
+    try:
+        manifest = read_manifest(out)
+    except ShardError as error:
+        raise BuildError(f"{error}; choose another --out or remove {out} first") from None
+    before = {
+        "name": manifest.name,
+        "about": manifest.about,
+        "pipeline": manifest.pipeline,
+        "annotator": manifest.annotator,
+        "segmenter": manifest.segmenter,
+        "tokenizer": manifest.tokenizer["sha256"],
+        "labels": list(manifest.labels),
+        "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
+        "subset": manifest.subset,
+    }
+    # A build never makes a subset, which otherwise has the record of the whole folder. Without
+    # labels in the pipeline, they follow from the sources, which are compared.
+    now = {**recipe, "sources": sources, "subset": None}
+    now["labels"] = now["labels"] or before["labels"]
+    now = msgspec.json.decode(canonical_json(now))
+    different = list_differences(msgspec.json.decode(canonical_json(before)), now)
+    if different:
+        raise BuildError(
+            f"{out}: holds what was built from something else; different: {', '.join(different)}; "
+            "choose another --out or remove it"
+        )
+
+    damaged = find_damaged_files(out, manifest)
+    if not damaged:
+        return manifest
+    LOGGER.warning(
+        "%s: %d of its files are missing or damaged, such as %s; building the folder again",
+        *(out, len(damaged), damaged[0]),
+    )
+    make_folder(out / ".build")
+    (out / MANIFEST).unlink(missing_ok=True)
+    return None
+
+
+def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
+    """Return the missing files of a finished folder, and those unlike the manifest.
+
+    For files without a digest, only a missing file is found.
+    """
+    records = {
+        f"{name}/{shard.file}": shard
+        for name, split in manifest.splits.items()
+        for shard in split.shards
+    }
+    damaged = []
+    for name in manifest.files():
+        path = out / name
+        if name in records:
+            good = is_whole(path, records[name])
+        elif name == "tokenizer.json":
+            good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
+        else:
+            good = path.is_file()
+        if not good:
+            damaged.append(name)
+    return damaged
 
 
 # The files ----------------------------------------------------------------------------------------
@@ -201,10 +306,10 @@ def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any
     }
 
 
-def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
+def _set_aside(outcomes: Mapping[str, Sequence[Receipt]]) -> Iterator[bytes]:
     """Yield the lines of `set_aside.jsonl`."""
-    for split, unit_receipts in receipts.items():
-        for receipt in unit_receipts:
+    for split, receipts in outcomes.items():
+        for receipt in receipts:
             for aside in receipt.set_aside:
                 line = {
                     "split": split,

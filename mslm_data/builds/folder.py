@@ -1,26 +1,26 @@
-"""Keeps the state of an unfinished build in its folder: locks, plan and receipts.
+"""Keeps the state of an unfinished build in its folder: locks, plan, receipts and pieces.
 
-DIR/.build/locks/       a lock for a whole build, and a lock per part
-DIR/.build/plan.json    the record of the plan
+DIR/.build/locks/       held by a build, and while the build is planned
+DIR/.build/plan.json    the plan
 DIR/.build/staging/     large compressed inputs, unpacked
+DIR/.build/hashes/      hashes of each work unit's documents
+DIR/.build/kinds/       documents to drop, of each work unit that has any
+DIR/.build/drops.json   digests of these; exists once all hashes are compared
 DIR/.build/pieces/      rows of work units, until they are joined into shards
-DIR/.build/duplicate_ids.json   ids in more than one work unit
-DIR/.build/signatures/  signatures of documents per work unit, with `source.duplicates`
-DIR/.build/copies/      documents that are copies, per work unit
-DIR/.build/receipts/    a receipt per finished work unit
-DIR/.build/shards/      a record per finished shard
-DIR/.build/refused      exists if all units are done, but too much data is lost
-DIR/.build/crashes/     crash logs of work units
+DIR/.build/receipts/    a receipt for each finished work unit
+DIR/.build/shards/      a record of each finished shard
 DIR/SPLIT/              the shards
 
-A resumed build checks each file of `.build` by its digest, and makes damaged files again.
+A file of `.build` is used only if it matches its own digest. A receipt and the record of a shard
+also say what they were made from, so one of other inputs, options or versions is never used.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,11 +28,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mslm_data.builds.data_loss import Outcome
-from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
-from mslm_data.builds.scan import Fingerprint
-from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import Join, WorkUnit
-from mslm_data.errors import BuildError, MslmDataError, ShardError
+from mslm_data.errors import BuildError
 from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
@@ -40,418 +36,262 @@ from mslm_data.io.files import (
     make_folder,
     read_sealed,
     write_sealed,
-    write_whole,
 )
 from mslm_data.io.locks import HeldError, locked
-from mslm_data.log import LOGGER
-from mslm_data.shard import manifest as manifests
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.shard.write import ShardRecord
 
 T = TypeVar("T")
 
-_PATIENCE_S = 10.0
-"""Maximum wait of a part for the lock of the whole build, in seconds. Other parts hold it
-briefly."""
-
-
-# The output folder and its locks ------------------------------------------------------------------
-
-
-def check_output(out: Path, splits: Iterable[str]) -> None:
-    """Check that a folder is missing, empty, or an unfinished build.
-
-    The folder itself may be a link, but the folders inside may not. Readers reject shards outside
-    of the folder, and finishing a build would remove the link but not its target.
-
-    Args:
-        out: The folder.
-        splits: The splits to build.
-
-    Raises:
-        BuildError: It is a file or a broken link, has other files, or contains a linked folder.
-    """
-    if not out.exists():
-        if out.is_symlink():
-            raise BuildError(
-                f"{out}: expected a folder, got a broken link; remove it, or create its target"
-            )
-        return
-    for folder in (out / ".build", *(out / split for split in splits)):
-        if folder.is_symlink():
-            raise BuildError(
-                f"{folder}: expected a folder, got a link; remove it, because a built folder holds "
-                "all of its files, or make --out itself the link"
-            )
-    is_ours = out.is_dir() and ((out / ".build").is_dir() or not any(out.iterdir()))
-    if not is_ours:
-        raise BuildError(
-            f"{out}: expected an empty folder or an unfinished build, got other files; choose "
-            "another --out"
-        )
-
-
-@contextmanager
-def lock_build(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
-    """Lock a folder for a build, or for a part of a build.
-
-    A whole build holds the build lock and the locks of all parts. A part holds its own lock, and
-    checks that no whole build is running. Locks are released however the process ends; see
-    `io.locks`.
-
-    Raises:
-        BuildError: Another process holds a lock, or the file system has no locks.
-    """
-    locks = out / ".build" / "locks"
-    make_folder(locks)
-    try:
-        with ExitStack() as held:
-            if part is None:
-                held.enter_context(locked(locks / "build", error=BuildError, patience=0))
-                for name in _parts(locks):
-                    held.enter_context(locked(locks / name, error=BuildError, patience=0))
-            else:
-                own = locks / f"part-{part[0]}-of-{part[1]}"
-                held.enter_context(locked(own, error=BuildError, patience=0))
-                # Take the build lock and release it: fails if a whole build is running.
-                with _whole_build(out):
-                    pass
-            yield
-    except HeldError:
-        raise BuildError(
-            f"{out}: another build is running in this folder; wait for it or choose another --out"
-        ) from None
-
-
-@contextmanager
-def report_if_gone(out: Path) -> Iterator[None]:
-    """Replace an error by one that names the folder, if the folder was removed during the build.
-
-    Raises:
-        BuildError: An error occurred, and the folder or its `.build` is gone.
-    """
-    try:
-        yield
-    except (OSError, MslmDataError):
-        if (out / ".build").is_dir() or is_built(out):
-            raise
-        raise BuildError(
-            f"{out}: the folder was removed or emptied during the build; run the same command "
-            "again to start over"
-        ) from None
-
-
-def _parts(locks: Path) -> list[str]:
-    """Return the file names of the parts' locks."""
-    return sorted(path.name for path in locks.glob("part-*"))
-
-
-def prepare(out: Path, splits: Iterable[str]) -> None:
-    """Create the folders that tasks write into."""
-    own = [out / ".build" / name for name in ("pieces", "receipts", "shards")]
-    for folder in (*own, *(out / split for split in splits)):
-        make_folder(folder)
-
-
-def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
-    """Remove half-written files of killed processes. No process may be writing in the folder."""
-    below = [path for path in (out / ".build").rglob("*") if path.is_dir()]
-    for folder in (out, out / ".build", *below, *(out / split for split in splits)):
-        clear_temporaries(folder)
-
-
-# The plan -----------------------------------------------------------------------------------------
-
-
-def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
-    """Write the plan, or check that the unfinished build has the same plan.
-
-    A build that was rejected for its data loss is discarded if the plan has changed.
-
-    Args:
-        out: The folder.
-        plan: The plan of this build.
-        alone: Whether the caller holds the lock of the whole build. Parts do not.
-
-    Raises:
-        BuildError: The unfinished build has another plan, or its plan is damaged.
-    """
-    path = _plan(out)
-    record = canonical_json(plan.record)
-    if _is_refused(out, record):
-        with _whole_build(out) if not alone else nullcontext():
-            # Check again under the lock: another part may have started over meanwhile.
-            if _is_refused(out, record):
-                discard_build(out)
-    if not path.is_file():
-        with _whole_build(out) if not alone else nullcontext():
-            # Parts may start at the same time; only the first one writes the plan.
-            if not path.is_file():
-                write_sealed(path, record)
-
-    before = read_sealed(path)
-    if before is None:
-        raise BuildError(
-            f"{path}: the plan of the unfinished build is damaged; remove {out} and run the same "
-            "command again, or choose another --out"
-        )
-    check_same_record(
-        out,
-        msgspec.json.decode(before),
-        msgspec.json.decode(record),
-        "an unfinished build of something else",
-    )
-
-
-def mark_refused(out: Path) -> None:
-    """Mark the build as rejected: all units are done, but too much data is lost."""
-    write_whole(_refused(out), [b""])
-
-
-def mark_accepted(out: Path) -> None:
-    """Remove the mark of a rejected build, after its data loss was accepted."""
-    _refused(out).unlink(missing_ok=True)
-
-
-def _plan(out: Path) -> Path:
-    return out / ".build" / "plan.json"
-
-
-def _refused(out: Path) -> Path:
-    return out / ".build" / "refused"
-
-
-def _is_refused(out: Path, record: bytes) -> bool:
-    """Return whether a rejected build has a plan other than this record."""
-    return _refused(out).is_file() and read_sealed(_plan(out)) not in (None, record)
-
-
-def _whole_build(out: Path) -> AbstractContextManager[None]:
-    """Return the lock of the whole build, which keeps other builds and parts from starting over."""
-    return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
-
-
-def discard_build(out: Path) -> None:
-    """Remove the output of a build. The caller must hold the lock of the whole build."""
-    build = out / ".build"
-    # Remove the record of a shard before the shard, so that an interruption leaves no record of a
-    # missing file.
-    for path in (build / "shards").glob("*.json"):
-        record = _read(path, ShardRecord)
-        path.unlink(missing_ok=True)
-        for shard in out.glob(f"*/{record.file}") if record else ():
-            shard.unlink(missing_ok=True)
-    for name in ("signatures", "copies", "crashes"):
-        shutil.rmtree(build / name, ignore_errors=True)
-    for folder in (build / "pieces", build / "receipts"):
-        for path in folder.iterdir():
-            path.unlink(missing_ok=True)
-    for name in ("duplicate_ids.json", "refused", "plan.json"):
-        (build / name).unlink(missing_ok=True)
-
-
-def is_built(out: Path) -> bool:
-    """Return whether a folder is finished."""
-    return (out / manifests.NAME).is_file()
-
-
-def load_finished(
-    out: Path,
-    inputs: Inputs,
-    identity: Mapping[str, Any],
-    file_fingerprints: Mapping[Path, Fingerprint],
-) -> Manifest:
-    """Load the manifest of a finished folder, and compare its inputs and options.
-
-    Args:
-        out: The folder.
-        inputs: The input files of this build.
-        identity: Everything else that decides bytes; see `plan.collect_identity`.
-        file_fingerprints: File -> its fingerprint.
-
-    Raises:
-        BuildError: The folder was built from other inputs or options, or its manifest cannot be
-            read.
-    """
-    try:
-        manifest = read_manifest(out)
-    except ShardError as error:
-        raise BuildError(f"{error}; choose another --out or remove {out} first") from None
-    before = {
-        "name": manifest.name,
-        "about": manifest.about,
-        "pipeline": manifest.pipeline,
-        "annotator": manifest.annotator,
-        "segmenter": manifest.segmenter,
-        "tokenizer": manifest.tokenizer["sha256"],
-        "versions": manifest.versions,
-        "labels": list(manifest.labels),
-        "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
-        "subset": manifest.subset,
-    }
-    # A build never makes a subset, which otherwise has the record of the whole folder.
-    now = {**identity, "sources": fingerprints(inputs, file_fingerprints), "subset": None}
-
-    # Without labels in the pipeline, they follow from the sources, which are compared.
-    now["labels"] = now["labels"] or before["labels"]
-    now = msgspec.json.decode(canonical_json(now))
-    check_same_record(out, before, now, "what was built from something else")
-    return manifest
-
-
-def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
-    """Return the missing files of a finished folder, and those unlike the manifest.
-
-    For files without a digest, only a missing file is found.
-    """
-    records = {
-        f"{name}/{shard.file}": shard
-        for name, split in manifest.splits.items()
-        for shard in split.shards
-    }
-    damaged = []
-    for name in manifest.files():
-        path = out / name
-        if name in records:
-            good = is_whole(path, records[name])
-        elif name == "tokenizer.json":
-            good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
-        else:
-            good = path.is_file()
-        if not good:
-            damaged.append(name)
-    return damaged
-
-
-def reopen(out: Path, damaged: Sequence[str]) -> None:
-    """Reopen a finished folder with damaged files, so that it is built again.
-
-    The caller must hold the folder's lock. Other files, such as lexicons made from the shards, are
-    kept, because the same inputs give the same bytes.
-
-    Args:
-        out: The folder.
-        damaged: Its missing or damaged files, at least one.
-    """
-    LOGGER.warning(
-        "%s: %d of its files are missing or damaged, such as %s; building the folder again",
-        *(out, len(damaged), damaged[0]),
-    )
-    (out / manifests.NAME).unlink()
-
-
-def clear_unfinished(out: Path) -> None:
-    """Remove `.build` from a finished folder."""
-    shutil.rmtree(out / ".build", ignore_errors=True)
-
-
-def check_same_record(
-    out: Path, before: Mapping[str, Any], now: Mapping[str, Any], what: str
-) -> None:
-    """Check that two records are equal.
-
-    Args:
-        out: The folder, for the message.
-        before: The record of the folder.
-        now: The record of this build.
-        what: Describes the content of the folder in the message.
-
-    Raises:
-        BuildError: The records differ. The message lists the differing keys.
-    """
-    different = list(_differences(before, now, ""))
-    if different:
-        raise BuildError(
-            f"{out}: holds {what}; different: {', '.join(different)}; choose another --out or "
-            "remove it"
-        )
-
-
-def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
-    """Yield the dotted keys at which two records differ."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for name in sorted({*before, *now}):
-            below = f"{path}.{name}" if path else name
-            yield from _differences(before.get(name), now.get(name), below)
-    elif before != now:
-        yield path
-
-
-# Receipts of work units ---------------------------------------------------------------------------
-
 
 class Receipt(Outcome, kw_only=True):
-    """The outcome of a work unit.
+    """What a work unit came to.
 
     Attributes:
-        duplicate_ids: Duplicate ids left out of the unit, sorted.
+        made: What decides the bytes of the unit, as a digest: recipe, versions, parts and drops.
+        digests: SHA-256 of the bytes of each part, as read.
         found_by: Number of mentions per label and set of agreeing annotators.
         piece: The piece, of rows or lines.
     """
 
-    duplicate_ids: list[str]
+    made: str
+    digests: list[str]
     found_by: list[FoundByRecord]
     piece: ShardRecord
 
 
-def receipts_folder(out: Path) -> Path:
-    """Return the folder of receipts of an unfinished build."""
-    return out / ".build" / "receipts"
+class Joined(msgspec.Struct, kw_only=True):
+    """A finished shard, and what decides its bytes, as a digest."""
+
+    made: str
+    record: ShardRecord
 
 
-def piece_path(out: Path, unit: str, *, suffix: str = ".arrow") -> Path:
-    """Return the path of a work unit's piece."""
-    return out / ".build" / "pieces" / f"{unit}{suffix}"
+class Unfinished:
+    """The state of an unfinished build, in its output folder."""
+
+    def __init__(self, out: Path) -> None:
+        """Refer to a folder, which need not exist yet."""
+        self.out = out
+        self.path = out / ".build"
+
+    # The folder and its locks
+
+    def check_output(self, splits: Iterable[str]) -> None:
+        """Check that the folder is missing, empty, or an unfinished build.
+
+        The folder itself may be a link, but the folders inside may not. Readers reject shards
+        outside of the folder, and finishing a build would remove the link but not its target.
+
+        Args:
+            splits: The splits to build.
+
+        Raises:
+            BuildError: It is a file or a broken link, has other files, or contains a linked folder.
+        """
+        out = self.out
+        if not out.exists():
+            if out.is_symlink():
+                raise BuildError(
+                    f"{out}: expected a folder, got a broken link; remove it, or create its target"
+                )
+            return
+        for folder in (self.path, *(out / split for split in splits)):
+            if folder.is_symlink():
+                raise BuildError(
+                    f"{folder}: expected a folder, got a link; remove it, because a built folder "
+                    "holds all of its files, or make --out itself the link"
+                )
+        is_ours = out.is_dir() and (self.path.is_dir() or not any(out.iterdir()))
+        if not is_ours:
+            raise BuildError(
+                f"{out}: expected an empty folder or an unfinished build, got other files; choose "
+                "another --out"
+            )
+
+    @contextmanager
+    def locked(self, *, is_part: bool) -> Iterator[None]:
+        """Hold the lock of a whole build; for a part, check that no whole build runs.
+
+        Locks are released however the process ends; see `io.locks`.
+
+        Raises:
+            BuildError: A whole build runs in the folder, or the file system has no locks.
+        """
+        locks = self.path / "locks"
+        make_folder(locks)
+        try:
+            with locked(locks / "build", error=BuildError, patience=0):
+                if not is_part:
+                    yield
+        except HeldError:
+            raise BuildError(
+                f"{self.out}: another build is running in this folder; wait for it or choose "
+                "another --out"
+            ) from None
+        if is_part:
+            yield
+
+    @contextmanager
+    def planning(self) -> Iterator[None]:
+        """Hold the lock under which the plan and the drops are made: parts wait for each other."""
+        with locked(self.path / "locks" / "plan", error=BuildError):
+            yield
+
+    def prepare(self, splits: Iterable[str]) -> None:
+        """Create the folders that tasks write into."""
+        names = ("hashes", "kinds", "pieces", "receipts", "shards")
+        for folder in (*(self.path / name for name in names), *map(self.out.joinpath, splits)):
+            make_folder(folder)
+
+    def clear_leftovers(self, splits: Iterable[str]) -> None:
+        """Remove half-written files of killed processes. No process may write in the folder."""
+        below = [path for path in self.path.rglob("*") if path.is_dir()]
+        for folder in (self.out, self.path, *below, *map(self.out.joinpath, splits)):
+            clear_temporaries(folder)
+
+    def remove(self) -> None:
+        """Remove the unfinished state."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    # The plan
+
+    def read_plan(self) -> bytes | None:
+        """Return the plan, as it was written; None if there is none.
+
+        Raises:
+            BuildError: The plan is damaged.
+        """
+        path = self.path / "plan.json"
+        if not path.is_file():
+            return None
+        data = read_sealed(path)
+        if data is None:
+            raise BuildError(
+                f"{path}: the plan of the unfinished build is damaged; remove {self.out} and run "
+                "the same command again, or choose another --out"
+            )
+        return data
+
+    def write_plan(self, data: bytes) -> None:
+        """Keep the plan."""
+        write_sealed(self.path / "plan.json", data)
+
+    def forget_plan(self) -> None:
+        """Remove the plan, so that other options are accepted. What they make equally stays."""
+        (self.path / "plan.json").unlink(missing_ok=True)
+        (self.path / "drops.json").unlink(missing_ok=True)
+
+    # Drops
+
+    def write_hashes(self, unit: str, data: bytes) -> None:
+        """Keep the hashes of a unit's documents."""
+        write_sealed(self.path / "hashes" / unit, data, durable=False)
+
+    def read_hashes(self, unit: str) -> bytes:
+        """Return the hashes of a unit's documents.
+
+        Raises:
+            BuildError: They are missing or damaged.
+        """
+        return self._require(self.path / "hashes" / unit)
+
+    def has_hashes(self, unit: str) -> bool:
+        """Return whether the hashes of a unit are complete."""
+        return read_sealed(self.path / "hashes" / unit) is not None
+
+    def write_kinds(self, unit: str, kinds: bytes) -> str:
+        """Keep the kinds of a unit's documents, and return their digest."""
+        write_sealed(self.path / "kinds" / unit, kinds)
+        return hashlib.sha256(kinds).hexdigest()
+
+    def read_kinds(self, unit: str, digest: str) -> bytes:
+        """Return the kinds of a unit's documents.
+
+        Raises:
+            BuildError: They are missing, damaged or others.
+        """
+        kinds = self._require(self.path / "kinds" / unit)
+        if hashlib.sha256(kinds).hexdigest() != digest:
+            raise self._damaged(self.path / "kinds" / unit)
+        return kinds
+
+    def write_found(self, found: Any) -> None:
+        """Keep what `find_drops` has found; after this, the drops are decided."""
+        write_sealed(self.path / "drops.json", canonical_json(msgspec.to_builtins(found)))
+
+    def read_found(self, kind: type[T]) -> T | None:
+        """Return what `find_drops` has found, or None."""
+        return self._read(self.path / "drops.json", kind)
+
+    # Receipts, pieces and shards
+
+    def piece(self, unit: str, suffix: str = ".arrow") -> Path:
+        """Return the path of a unit's piece."""
+        return self.path / "pieces" / f"{unit}{suffix}"
+
+    def write_receipt(self, unit: str, receipt: Receipt) -> None:
+        """Write a unit's receipt. After this, the unit is done."""
+        # No fsync: after a crash of the machine, a unit without its receipt is built again.
+        data = msgspec.json.encode(receipt)
+        write_sealed(self.path / "receipts" / f"{unit}.json", data, durable=False)
+
+    def receipt(self, unit: str, made: str) -> Receipt | None:
+        """Return a unit's receipt; None if it is missing, damaged, or made from something else."""
+        receipt = self._read(self.path / "receipts" / f"{unit}.json", Receipt)
+        return receipt if receipt is not None and receipt.made == made else None
+
+    def remove_receipt(self, unit: str) -> None:
+        """Remove a unit's receipt, so that the unit is built again."""
+        (self.path / "receipts" / f"{unit}.json").unlink(missing_ok=True)
+
+    def has_piece(self, receipt: Receipt) -> bool:
+        """Return whether the piece of a receipt is complete."""
+        return is_whole(self.path / "pieces" / receipt.piece.file, receipt.piece)
+
+    def write_joined(self, name: str, made: str, record: ShardRecord) -> None:
+        """Write the record of a shard. After this, the shard is joined."""
+        content = {"made": made, "record": asdict(record)}
+        write_sealed(self._joined(name), canonical_json(content), durable=False)
+
+    def joined(self, name: str, made: str) -> ShardRecord | None:
+        """Return the record of a shard; None unless it is complete, and made from these units."""
+        joined = self._read(self._joined(name), Joined)
+        if joined is None or joined.made != made:
+            return None
+        split = name.rpartition("-")[0]
+        return (
+            joined.record
+            if is_whole(self.out / split / joined.record.file, joined.record)
+            else None
+        )
+
+    def _joined(self, name: str) -> Path:
+        return self.path / "shards" / f"{name}.json"
+
+    def _read(self, path: Path, kind: type[T]) -> T | None:
+        data = read_sealed(path)
+        try:
+            return None if data is None else msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError:  # written by another version
+            return None
+
+    def _require(self, path: Path) -> bytes:
+        data = read_sealed(path)
+        if data is None:
+            raise self._damaged(path)
+        return data
+
+    def _damaged(self, path: Path) -> BuildError:
+        path.unlink(missing_ok=True)
+        self.forget_plan()
+        return BuildError(f"{path}: the file is missing or damaged; run the same command again")
 
 
-def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
-    """Write a unit's receipt. After this, the unit is done."""
-    _write(receipts_folder(out) / f"{unit.name}.json", msgspec.to_builtins(receipt))
-
-
-def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
-    """Read a unit's receipt; None if it is missing or damaged."""
-    return _read(receipts_folder(out) / f"{unit.name}.json", Receipt)
-
-
-def is_done(out: Path, unit: WorkUnit) -> bool:
-    """Return whether a unit has a receipt for the same duplicate ids, and a complete piece."""
-    receipt = read_receipt(out, unit)
-    if receipt is None or receipt.duplicate_ids != sorted(unit.duplicate_ids):
-        return False
-    return is_whole(out / ".build" / "pieces" / receipt.piece.file, receipt.piece)
-
-
-def require_receipt(out: Path, unit: WorkUnit) -> Receipt:
-    """Read the receipt of a unit.
-
-    Raises:
-        BuildError: The unit is not done.
-    """
-    receipt = read_receipt(out, unit)
-    if receipt is None:
-        raise BuildError(f"{out}: work unit {unit.name} is not done; run the same command again")
-    return receipt
-
-
-# Records of shards --------------------------------------------------------------------------------
-
-
-def write_joined(out: Path, name: str, record: ShardRecord) -> None:
-    """Write the record of a shard. After this, the shard is joined."""
-    _write(out / ".build" / "shards" / f"{name}.json", asdict(record))
-
-
-def read_joined(out: Path, shard: PlannedShard | Join) -> ShardRecord | None:
-    """Read the record of a shard; None if it is missing or damaged."""
-    return _read(out / ".build" / "shards" / f"{shard.name}.json", ShardRecord)
-
-
-def is_joined(out: Path, shard: PlannedShard | Join) -> bool:
-    """Return whether a shard has a record, and all of its bytes."""
-    record = read_joined(out, shard)
-    return record is not None and is_whole(out / shard.split / record.file, record)
+def is_built(out: Path) -> bool:
+    """Return whether a folder is finished."""
+    return (out / MANIFEST).is_file()
 
 
 def is_whole(path: Path, record: ShardRecord) -> bool:
@@ -462,11 +302,17 @@ def is_whole(path: Path, record: ShardRecord) -> bool:
         return False
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    # No fsync: after a crash of the machine, a unit without its receipt is built again.
-    write_sealed(path, canonical_json(content), durable=False)
+def digest_of(*values: Any) -> str:
+    """Return the SHA-256 of plain values."""
+    return hashlib.sha256(canonical_json(values)).hexdigest()
 
 
-def _read(path: Path, kind: type[T]) -> T | None:
-    data = read_sealed(path)
-    return None if data is None else msgspec.json.decode(data, type=kind)
+def list_differences(before: Any, now: Any, path: str = "") -> Sequence[str]:
+    """Return the dotted keys at which two records differ."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        different: list[str] = []
+        for name in sorted({*before, *now}):
+            below = f"{path}.{name}" if path else name
+            different += list_differences(before.get(name), now.get(name), below)
+        return different
+    return [] if before == now else [path]

@@ -1,26 +1,27 @@
-"""Plans a build: its shards, its work units, and the record of everything that decides bytes.
+"""Plans a build: its input files, its shards and work units, and the recipe of everything else.
 
-A plan is a pure function of the inputs and the pipeline.
+A plan is a pure function of the inputs and the pipeline. The *recipe* is everything besides the
+input files and the versions of packages that decides the bytes of a folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mslm_data._optional import load
 from mslm_data._version import __version__
-from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import describe_folders
-from mslm_data.builds.scan import Fingerprint, Scan
+from mslm_data.builds.folder import Unfinished, digest_of, list_differences
+from mslm_data.builds.scan import SLOW_UNIT_BYTES, UNIT_BYTES, is_worth_unpacking
 from mslm_data.builds.stages import (
     Inputs,
     find_inputs,
@@ -29,107 +30,24 @@ from mslm_data.builds.stages import (
     make_annotator,
     make_segmenter,
 )
-from mslm_data.builds.tasks import WorkUnit
-from mslm_data.data.columns import FORMAT
+from mslm_data.builds.tasks import Cut, Unit, Unpack
 from mslm_data.data.document import Part
-from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.errors import PipelineError, SourceError
+from mslm_data.engine import Run
+from mslm_data.errors import BuildError, PipelineError, SourceError
 from mslm_data.io.files import canonical_json
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import OF_FOLDER, SPLIT_NAME
+from mslm_data.source.reading.files import folder_name
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
 """Packages besides this one whose versions can change bytes."""
 _TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
 """Names that splits cannot have, compared without case because some file systems ignore it."""
-_LISTED = 64
-"""Maximum number of input files listed in a manifest; more are recorded as one digest."""
 
 
-class Stamp(NamedTuple):
-    """Size and times of a file, to detect changes without reading it.
-
-    Programs cannot set `ctime_ns`. The inode is not compared, because mounts of buckets and sshfs
-    may give a file a new one at any time.
-    """
-
-    path: str
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-
-class PlannedShard(NamedTuple):
-    """A shard of the plan.
-
-    Attributes:
-        split: Its split.
-        number: Its number in the split, from 0.
-        parts: Its parts of input files, in order.
-        units: The work units for these parts.
-        sizes: Approximate number of input bytes of each unit.
-    """
-
-    split: str
-    number: int
-    parts: tuple[Part, ...]
-    units: tuple[WorkUnit, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Name for receipts and messages."""
-        return f"{self.split}-{self.number:05d}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The shards of a build, and everything that decides its bytes.
-
-    Attributes:
-        pipeline: The pipeline, with all options settled by the input files.
-        shards: All shards, in order within each split.
-        sources: Split -> name, bytes and sha256 of its input files.
-        record: Everything that decides bytes, as plain values. If the pipeline names no labels, the
-            record has none, because they are known only after all documents are read.
-    """
-
-    pipeline: Pipeline
-    shards: tuple[PlannedShard, ...]
-    sources: Mapping[str, tuple[Mapping[str, Any], ...]]
-    record: Mapping[str, Any]
-
-    @property
-    def units(self) -> list[WorkUnit]:
-        """All work units, in order."""
-        return [unit for shard in self.shards for unit in shard.units]
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Work unit name -> approximate number of input bytes."""
-        return {
-            unit.name: size
-            for shard in self.shards
-            for unit, size in zip(shard.units, shard.sizes, strict=True)
-        }
-
-    def digest(self, labels: Sequence[str]) -> str:
-        """Return the SHA-256 of the record with labels; equal builds have equal digests.
-
-        Args:
-            labels: Labels of mentions, by index.
-        """
-        whole = {**self.record, "labels": list(labels)}
-        return hashlib.sha256(canonical_json(whole)).hexdigest()
-
-    def totals(self) -> dict[str, int]:
-        """Return split -> number of shards."""
-        totals = dict.fromkeys(self.sources, 0)
-        for shard in self.shards:
-            totals[shard.split] += 1
-        return totals
+# The inputs and the recipe ------------------------------------------------------------------------
 
 
 def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
@@ -186,28 +104,8 @@ def _check_names_are_utf8(inputs: Inputs) -> None:
             ) from None
 
 
-def make_plan(inputs: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
-    """Plan a build.
-
-    Args:
-        inputs: The files of each split.
-        scan: Digests and cuts of these files.
-        identity: Everything else that decides bytes; see `collect_identity`.
-    """
-    pipeline = inputs.pipeline
-    shards = tuple(_shards(inputs, scan))
-    sources = fingerprints(inputs, scan.fingerprints)
-    record = {
-        **identity,
-        "format": FORMAT,
-        "sources": sources,
-        "units": [_to_record(shard) for shard in shards],
-    }
-    return Plan(pipeline=pipeline, shards=shards, sources=sources, record=record)
-
-
-def collect_identity(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return everything that decides a build's bytes besides its input files, as plain values.
+def collect_recipe(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the recipe of a build, as plain values.
 
     Raises:
         AnnotateError: The annotator's model or table is missing or damaged.
@@ -222,201 +120,248 @@ def collect_identity(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     effective["annotate"]["weak"] = annotator.weak
     if pipeline.decontaminate:
         effective["source"]["decontaminate"] = describe_folders(pipeline.decontaminate)
-    return {
+    recipe = {
         "name": pipeline.name,
         "about": pipeline.about.record(),
         "pipeline": effective,
         "annotator": annotator.digest(),
         "segmenter": make_segmenter(pipeline).digest(),
         "tokenizer": tokenizer.digest,
-        "versions": collect_versions(pipeline),
         "labels": list(pipeline.annotate.labels),
     }
+    plain_values: dict[str, Any] = msgspec.json.decode(canonical_json(recipe))
+    return plain_values
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions of this package and of the packages that write bytes."""
+def _versions() -> dict[str, str]:
     others = {name: importlib.metadata.version(name) for name in _WRITERS}
     return {"mslm-data": __version__} | others
 
 
 def collect_versions(pipeline: Pipeline) -> dict[str, str]:
-    """Return the versions of all packages that decide a pipeline's bytes, including plug-ins."""
-    packages = versions() | {
+    """Return the versions of all packages that can change a pipeline's bytes, also of plug-ins."""
+    packages = _versions() | {
         plugin.distribution: plugin.version for plugin in list_plugins(pipeline)
     }
-    if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
+    if pipeline.duplicates in ("count", "drop") and pipeline.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
         packages["rensa"] = importlib.metadata.version("rensa")
     return packages
 
 
-def _to_record(shard: PlannedShard) -> list[Any]:
-    """Return a shard as plain values, without the folders of its files."""
-    parts = [[Path(part.path).name, *part[1:]] for part in shard.parts]
-    return [shard.split, shard.number, parts]
+# The plan -----------------------------------------------------------------------------------------
 
 
-# Shards and work units ----------------------------------------------------------------------------
+class InputFile(NamedTuple):
+    """An input file of a plan.
 
+    Attributes:
+        name: Path below the input, or the file's name.
+        bytes: Size of the file.
+        is_staged: Whether it is compressed, and unpacked before it is read.
+    """
 
-class _Piece(NamedTuple):
-    """A part of a file, with its size and the smaller parts into which it is cut."""
-
-    part: Part
+    name: str
     bytes: int
-    parts: Sequence[Part] = ()
+    is_staged: bool
 
 
-def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
-    """Yield the shards of all splits."""
-    shard_bytes = inputs.pipeline.shard.unit_bytes
-    for split, paths in inputs.files.items():
-        pieces = (_pieces(scan.cuts[split, path]) for path in paths)
-        # A file with several splits counts for each by its share of the bytes.
-        share = inputs.source.estimate_share(split)
-        for number, shard in enumerate(_pack(pieces, shard_bytes)):
-            groups = [*_pack(map(_cut_piece, shard), scan.unit_bytes)]
-            units = tuple(
-                WorkUnit(split, number, place, _parts(group)) for place, group in enumerate(groups)
-            )
-            sizes = tuple(int(sum(piece.bytes for piece in group) * share) for group in groups)
-            yield PlannedShard(split, number, _parts(shard), units, sizes)
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The work units of a build, and what they are made from.
 
-
-def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
-    """Return the parts of a large file, a shard each; or a small file as one part."""
-    size = Path(next(iter(cuts)).path).stat().st_size
-    return [_Piece(part, size // len(cuts), parts) for part, parts in cuts.items()]
-
-
-def _cut_piece(piece: _Piece) -> list[_Piece]:
-    """Return the parts of a piece for work units."""
-    return [_Piece(part, piece.bytes // len(piece.parts)) for part in piece.parts]
-
-
-def _parts(pieces: Iterable[_Piece]) -> tuple[Part, ...]:
-    return tuple(piece.part for piece in pieces)
-
-
-def _pack(cut: Iterable[list[_Piece]], max_bytes: int) -> Iterator[list[_Piece]]:
-    """Yield the pieces of each shard, or of each work unit of a shard, in order.
-
-    Each piece of something large is alone. Small ones share a shard or unit with their neighbours.
-    So the files of a unit are either complete, or it has a single one; see `duplicate_ids`.
+    Attributes:
+        recipe: The recipe.
+        files: The input files, in order. As a record, units name them by their index.
+        units: All work units, in order.
     """
-    group: list[_Piece] = []
-    filled = 0
-    for pieces in cut:
-        size = sum(piece.bytes for piece in pieces)
-        if group and (len(pieces) > 1 or filled + size > max_bytes):
-            yield group
-            group = []
-            filled = 0
-        if len(pieces) > 1:
-            yield from ([piece] for piece in pieces)
-        else:
-            group += pieces
-            filled += size
-    if group:
-        yield group
+
+    recipe: dict[str, Any]
+    files: tuple[InputFile, ...]
+    units: tuple[Unit, ...]
+
+    def made(self, unit: Unit, drops: str, versions: Mapping[str, str]) -> str:
+        """Return what decides the bytes of a unit, as a digest.
+
+        Args:
+            unit: The unit.
+            drops: Digest of the kinds of its documents.
+            versions: Versions of packages.
+        """
+        parts = [[Path(part.path).name, *part[1:]] for part in unit.parts]
+        return digest_of(self.recipe, versions, unit.name, parts, unit.prefixes, drops)
+
+    def shards(self) -> dict[str, list[Unit]]:
+        """Return the name of each shard -> its units, in order."""
+        shards: dict[str, list[Unit]] = {}
+        for unit in self.units:
+            shards.setdefault(unit.name.rpartition("-")[0], []).append(unit)
+        return shards
 
 
-# Labels -------------------------------------------------------------------------------------------
-
-
-def collect_labels(inputs: Inputs) -> tuple[str, ...]:
-    """Return the labels of a build, sorted; read the source if the pipeline names none.
+def load_plan(folder: Unfinished, inputs: Inputs, recipe: Mapping[str, Any]) -> Plan | None:
+    """Load the plan of an unfinished build; None if there is none.
 
     Raises:
-        SourceError: A file cannot be read.
-        BuildError: Labels seem to be texts.
+        BuildError: The plan is of other inputs or options, or is damaged.
     """
-    if inputs.pipeline.annotate.labels:
-        return inputs.pipeline.annotate.labels
-
-    labels: set[str] = set()
-    given = 0
-    for split in inputs.files:
-        for record in inputs.batches(split):
-            if isinstance(record, Documents):
-                rename = inputs.pipeline.annotate.rename
-                mentions, _ = relabel(record.mentions, rename=rename, labels=())
-                labels.update(mentions.used_labels())
-                given += len(mentions)
-    check_labels(inputs.pipeline, labels=labels, mentions=given)
-    return tuple(sorted(labels))
-
-
-# Changed inputs -----------------------------------------------------------------------------------
-
-
-def take_stamps(inputs: Inputs) -> dict[str, tuple[Stamp, ...]]:
-    """Return input -> stamps of its files; call it before the build reads anything."""
-    return {
-        str(path): tuple(map(_stamp, inputs.source.files(path)))
-        for path in inputs.splits_of_paths()
-    }
-
-
-def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
-    """Check that inputs have not changed since their stamps were taken.
-
-    Args:
-        stamps: Input -> stamps of its files. Inputs without stamps are not checked.
-        paths: The inputs to check.
-
-    Raises:
-        SourceError: A file has changed or is missing.
-    """
-    for stamp in chain.from_iterable(stamps.get(path, ()) for path in paths):
-        try:
-            same = _stamp(Path(stamp.path)) == stamp
-        except OSError:
-            same = False
-        if not same:
-            raise changed_error(stamp.path)
-
-
-def changed_error(path: str | Path) -> SourceError:
-    """Return the error for an input changed during the command."""
-    return SourceError(
-        f"{path}: the file has changed since the command began; restore it and run the same "
-        "command again, or choose another --out"
-    )
-
-
-def _stamp(path: Path) -> Stamp:
-    status = path.stat()
-    return Stamp(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def fingerprints(
-    inputs: Inputs, file_fingerprints: Mapping[Path, Fingerprint]
-) -> dict[str, tuple[Mapping[str, Any], ...]]:
-    """Return split -> name, size and digest of its input files; one entry in total if many.
-
-    Args:
-        inputs: The files of each split.
-        file_fingerprints: File -> its fingerprint.
-    """
-    return {
-        split: _listed(
-            [
-                file_fingerprints[file]._asdict()
-                for path in paths
-                for file in inputs.source.files(path)
-            ]
+    data = folder.read_plan()
+    if data is None:
+        return None
+    plan = msgspec.json.decode(data, type=Plan)
+    before = [(file.name, file.bytes) for file in plan.files]
+    different = [
+        *list_differences(plan.recipe, recipe),
+        *list_differences(before, _describe(inputs), "inputs"),
+    ]
+    if different:
+        raise BuildError(
+            f"{folder.out}: holds an unfinished build of something else; different: "
+            f"{', '.join(different)}; choose another --out or remove it"
         )
-        for split, paths in inputs.files.items()
+
+    paths = [
+        str(staged(folder, number, path) if plan.files[number].is_staged else path)
+        for number, path in enumerate(inputs.splits_of_paths())
+    ]
+    return _with_paths(plan, dict(zip(map(str, range(len(paths))), paths, strict=True)))
+
+
+def make_plan(
+    run: Run,
+    inputs: Inputs,
+    recipe: dict[str, Any],
+    folder: Unfinished,
+    *,
+    unpacks: bool = True,
+) -> Plan:
+    """Cut the input files into work units, and keep the plan in the unfinished folder.
+
+    Args:
+        run: Runs tasks, to unpack and cut large files.
+        inputs: The input files.
+        recipe: The recipe.
+        folder: The unfinished folder.
+        unpacks: Whether to unpack large compressed files. Default: True.
+    """
+    unit_bytes = choose_unit_bytes(inputs.pipeline)
+    splits = inputs.splits_of_paths()
+    copies = {
+        path: staged(folder, number, path)
+        for number, path in enumerate(splits)
+        if unpacks and is_worth_unpacking(path, inputs.source, unit_bytes)
     }
+    for _ in run(Unpack(str(path), str(into)) for path, into in copies.items()):
+        pass
+
+    # A file of at most one unit is not cut.
+    plain_paths = {path: copies.get(path, path) for path in splits}
+    sizes = {path: plain.stat().st_size for path, plain in plain_paths.items()}
+    cuts = run(
+        Cut(split, str(plain_paths[path]), unit_bytes)
+        for path in splits
+        if sizes[path] > unit_bytes
+        for split in splits[path]
+    )
+    parts = {(task.split, task.path): cut for task, cut in cuts}
+
+    units: list[Unit] = []
+    prefixes = inputs.prefixes()
+    for split, paths in inputs.files.items():
+        pieces = [
+            _FileParts(
+                tuple(parts.get((split, str(plain_paths[path])), [Part(str(plain_paths[path]))])),
+                # A file with several splits counts for each by its share of the bytes.
+                int(sizes[path] * inputs.source.estimate_share(split)),
+                prefixes.get(path, ""),
+            )
+            for path in paths
+        ]
+        units += _pack(split, pieces, unit_bytes, inputs.pipeline.shard.unit_bytes)
+
+    files = tuple(
+        InputFile(name, size, path in copies)
+        for path, (name, size) in zip(splits, _describe(inputs), strict=True)
+    )
+    plan = Plan(recipe=recipe, files=files, units=tuple(units))
+    numbers = {str(path): str(number) for number, path in enumerate(plain_paths.values())}
+    folder.write_plan(msgspec.json.encode(_with_paths(plan, numbers)))
+    return plan
 
 
-def _listed(files: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    if len(files) <= _LISTED:
-        return tuple(files)
+def choose_unit_bytes(pipeline: Pipeline) -> int:
+    """Return the approximate number of input bytes per work unit."""
+    is_slow = make_annotator(pipeline).slow
+    return min(SLOW_UNIT_BYTES if is_slow else UNIT_BYTES, pipeline.shard.unit_bytes)
 
-    whole = hashlib.sha256(canonical_json(files)).hexdigest()
-    total = sum(file["bytes"] for file in files)
-    return ({"name": f"{len(files)} files", "bytes": total, "sha256": whole},)
+
+class _FileParts(NamedTuple):
+    """The parts of a file, its size and the prefix of its ids."""
+
+    parts: tuple[Part, ...]
+    bytes: int
+    prefix: str
+
+
+def _pack(
+    split: str, files: Iterable[_FileParts], unit_bytes: int, shard_bytes: int
+) -> Iterator[Unit]:
+    """Yield the work units of a split.
+
+    A unit is either a part of a file, or whole files of about `unit_bytes`. A shard is a run of
+    units of about `shard_bytes`.
+    """
+    shard = number = filled = 0
+    for parts, prefixes, size in _groups(files, unit_bytes):
+        if filled and filled + size > shard_bytes:
+            shard += 1
+            number = filled = 0
+        yield Unit(split, shard, number, size, parts, prefixes)
+        number += 1
+        filled += size
+
+
+def _groups(
+    files: Iterable[_FileParts], unit_bytes: int
+) -> Iterator[tuple[tuple[Part, ...], tuple[str, ...], int]]:
+    """Yield the parts of each unit, their prefixes and their size."""
+    parts: list[Part] = []
+    prefixes: list[str] = []
+    filled = 0
+    for file in files:
+        if parts and (len(file.parts) > 1 or filled + file.bytes > unit_bytes):
+            yield tuple(parts), tuple(prefixes), filled
+            parts, prefixes, filled = [], [], 0
+        if len(file.parts) > 1:
+            for part in file.parts:
+                yield (part,), (file.prefix,), file.bytes // len(file.parts)
+        else:
+            parts += file.parts
+            prefixes.append(file.prefix)
+            filled += file.bytes
+    if parts:
+        yield tuple(parts), tuple(prefixes), filled
+
+
+def _describe(inputs: Inputs) -> list[tuple[str, int]]:
+    """Return name and size of each input file, in order."""
+    return [(inputs.name(path), path.stat().st_size) for path in inputs.splits_of_paths()]
+
+
+def staged(folder: Unfinished, number: int, path: Path) -> Path:
+    """Return the path of the unpacked copy of a compressed file.
+
+    The copy keeps the file name without `.gz` and the name of its folder, because document ids may
+    be made of either.
+    """
+    name = path.name.removesuffix(".gz")
+    return folder.path / "staging" / str(number) / folder_name(path) / name
+
+
+def _with_paths(plan: Plan, paths: Mapping[str, str]) -> Plan:
+    """Replace the paths of all parts."""
+    units = [
+        unit._replace(parts=tuple(part._replace(path=paths[part.path]) for part in unit.parts))
+        for unit in plan.units
+    ]
+    return msgspec.structs.replace(plan, units=tuple(units))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
-from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, split_documents
 from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
@@ -23,6 +22,7 @@ from mslm_data.pipeline import OF_EVERY_SOURCE, SHARED, AnnotateOptions, Pipelin
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
+from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.splits import Unread, check_one_form, unread
 
 T = TypeVar("T")
@@ -119,10 +119,11 @@ class Inputs(NamedTuple):
 
     def names(self) -> dict[str, list[str]]:
         """Return split -> the paths of its files, relative to the input folder."""
-        roots = [path for path in self.given if path.is_dir()]
-        return {
-            split: [_below(path, roots) for path in paths] for split, paths in self.files.items()
-        }
+        return {split: [self.name(path) for path in paths] for split, paths in self.files.items()}
+
+    def name(self, path: Path) -> str:
+        """Return the path of a file relative to the input folder; the name of an input file."""
+        return _below(path, self.given)
 
     def unread(self, *, apart_from: Path) -> list[Unread]:
         """Return the unread files in input folders, each with the reason.
@@ -140,21 +141,41 @@ class Inputs(NamedTuple):
             apart_from=apart_from,
         )
 
-    def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
-        """Yield the records of a split in batches, file by file."""
-        source = self.source.for_split(split)
-        return chain.from_iterable(map(source.batches, self.parts(split)))
+    def prefixes(self) -> dict[Path, str]:
+        """Return a prefix for ids made from file names, for files that share a name in a split.
 
-    def parts(self, split: str) -> Iterator[Part]:
-        """Yield the parts of a split's files, each of about `shard.unit_bytes`."""
-        source = self.source.for_split(split)
-        for path in self.files[split]:
-            yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)
+        Two files `news/train.txt` and `web/train.txt` get `news/` and `web/`. The prefix is the
+        part of the folders that differs, so it does not depend on where the input is.
+        """
+        prefixes: dict[Path, str] = {}
+        for paths in self.files.values():
+            namesakes: dict[str, list[Path]] = {}
+            for path in paths:
+                namesakes.setdefault(stem(path), []).append(path)
+            for same in namesakes.values():
+                if len(same) > 1:
+                    folders = [path.parent.parts for path in same]
+                    prefixes |= zip(same, _tell_apart(folders), strict=True)
+        return prefixes
 
 
-def _below(path: Path, roots: Sequence[Path]) -> str:
-    for root in roots:
-        if path.is_relative_to(root):
+def _tell_apart(folders: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the parts of paths between what all share at the beginning and at the end."""
+    shortest = min(map(len, folders))
+    start = _count_shared(folders, shortest)
+    end = _count_shared([parts[::-1] for parts in folders], shortest - start)
+    return ["".join(f"{part}/" for part in parts[start : len(parts) - end]) for parts in folders]
+
+
+def _count_shared(rows: Sequence[Sequence[str]], most: int) -> int:
+    """Return the number of leading items that are the same in all rows, at most `most`."""
+    columns = islice(zip(*rows, strict=False), most)
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+
+
+def _below(path: Path, given: Sequence[Path]) -> str:
+    for root in given:
+        if path != root and path.is_relative_to(root):
             return path.relative_to(root).as_posix()
     return path.name
 

@@ -83,24 +83,14 @@ def _write_shards(split: Split, folder: Path) -> Iterator[ShardRecord]:
 
 def _subset_record(subset: Split, shards: list[ShardRecord]) -> SplitRecord:
     """Return the record of the split, with counts of the subset's rows."""
-    return replace(
-        subset.record,
+    return SplitRecord(
         read=subset.documents,
         written=subset.documents,
-        set_aside=0,
-        not_chosen={},
-        given_mentions=subset.mentions,
-        left_out={},
-        adjusted={},
-        cut_mentions=0,
-        cut_pieces=0,
-        widened_mentions=0,
-        windowed=0,
-        empty=0,
-        duplicates={},
         sequences=len(subset),
         tokens=subset.tokens,
         mentions=subset.mentions,
+        given_mentions=subset.mentions,
+        sources=subset.record.sources,
         shards=tuple(shards),
     )
 

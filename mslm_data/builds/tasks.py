@@ -1,44 +1,69 @@
-"""The tasks of a build, each run by one worker.
+"""The tasks of a build. Each is a pure function of the inputs, and runs in any process.
 
-In order:
+In the order of a build:
 
-1. `Unpack` large compressed files, so that they can be cut.
-2. `Digest` files and `Cut` them, first into a part per shard, then into parts of work units.
-3. With `source.duplicates`: `Sign` the documents of each work unit, then `Match` all signatures.
-4. Build each `WorkUnit`: read a few megabytes of input, and write its rows as a *piece*.
-5. `Compare` the ids of all units. Units with ids of earlier units are built again without them.
-6. `Join` the pieces of each shard.
+1. `Unpack` a large compressed file, so that it can be cut.
+2. `Cut` a large file into the parts of work units.
+3. `ReadUnit`: hash the ids and texts of a work unit's documents, without annotating them. Only if
+   documents may be dropped, or if annotating them is costly.
+4. `FindDrops`: decide from all hashes which documents are dropped.
+5. `BuildUnit`: read a few megabytes of input, and write their rows as a *piece*.
+6. `Digest`: hash the input files, to see whether they have changed.
+7. `Join` the pieces of a shard.
 
-`story` says what happens between them. The answer of a task is its name and a value, as JSON. It
-never contains text of a document.
+`build` says what happens between them, and `work` runs them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
-
-import msgspec
+from typing import NamedTuple, TypeAlias
 
 from mslm_data.data.document import Part
+
+
+class Unit(NamedTuple):
+    """A work unit: parts of input files whose rows are one piece of a shard.
+
+    A unit has either one part of a file, or whole files.
+
+    Attributes:
+        split: The split of the shard.
+        shard: Number of the shard in the split, from 0.
+        number: Number of the piece in the shard, from 0.
+        bytes: Approximate number of input bytes.
+        parts: Parts of input files, in order.
+        prefixes: A prefix for each part, for document ids made from the name of its file. It is
+            not empty if another file of the split has the same name.
+    """
+
+    split: str
+    shard: int
+    number: int
+    bytes: int
+    parts: tuple[Part, ...]
+    prefixes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name for files and messages."""
+        return f"{self.split}-{self.shard:05d}-{self.number:05d}"
 
 
 class Unpack(NamedTuple):
     """Unpack a compressed file into the unfinished folder. Answer: none.
 
     Attributes:
-        number: Number of the file in the build.
         path: The compressed file.
         into: Path of the unpacked file.
     """
 
-    number: int
     path: str
     into: str
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return f"unpack-{self.number:05d}"
+        return f"unpack-{self.path}"
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -46,150 +71,124 @@ class Unpack(NamedTuple):
         return (self.path,)
 
 
-class Digest(NamedTuple):
-    """Digest files. Answer: `[name, bytes, sha256]` of each.
-
-    Attributes:
-        number: Number of the task.
-        paths: The files.
-    """
-
-    number: int
-    paths: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return f"digest-{self.number:05d}"
-
-
 class Cut(NamedTuple):
-    """Cut a part of a file. Answer: `[start, stop, first, line]` of each new part.
+    """Cut a file. Answer: its parts for work units.
 
     Attributes:
-        number: Number of the task.
         split: The split to read.
-        part: The part to cut.
-        target_bytes: Approximate size of the new parts, in bytes of the split.
+        path: The file.
+        target_bytes: Approximate size of the parts.
     """
 
-    number: int
     split: str
-    part: Part
+    path: str
     target_bytes: int
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return f"cut-{self.number:05d}"
+        return f"cut-{self.path}"
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The input file."""
-        return (self.part.path,)
+        return (self.path,)
 
 
-class WorkUnit(NamedTuple):
-    """Read parts of files, and write their rows as a piece of a shard. Answer: none.
+class ReadUnit(NamedTuple):
+    """Read a work unit without annotating it, and write the hashes of its documents.
 
-    A unit is a pure function of the inputs and the pipeline. Its receipt counts all documents.
-
-    Attributes:
-        split: The split of the shard.
-        shard: Number of the shard in the split, from 0.
-        number: Number of the piece in the shard, from 0.
-        parts: Parts of input files, in order.
-        duplicate_ids: Ids of its documents that are also in earlier units; see the module
-            `duplicate_ids`.
+    Answer: an `Outcome`, with the mentions of the source.
     """
 
-    split: str
-    shard: int
-    number: int
-    parts: tuple[Part, ...]
-    duplicate_ids: frozenset[str] = frozenset()
+    unit: Unit
 
     @property
     def name(self) -> str:
-        """Name for receipts and messages."""
-        return f"{self.split}-{self.shard:05d}-{self.number:05d}"
+        """Name for messages."""
+        return f"read-{self.unit.name}"
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The input files."""
-        return tuple(dict.fromkeys(part.path for part in self.parts))
+        return _paths(self.unit)
 
 
-class Sign(NamedTuple):
-    """Read a work unit, and write the signatures of its documents. Answer: none.
+class FindDrops(NamedTuple):
+    """Find the documents to drop from the hashes of all units. Answer: a `Found`.
+
+    Attributes:
+        units: All work units, in order.
+    """
+
+    units: tuple[Unit, ...]
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return "find-drops"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The input files: none."""
+        return ()
+
+
+class BuildUnit(NamedTuple):
+    """Build a work unit: write its piece, then its receipt. Answer: the receipt.
 
     Attributes:
         unit: The work unit.
+        made: What decides the bytes of the unit, as a digest.
+        drops: Digest of the kinds of its documents, see `copies`; "" if none is special.
+        is_read: Whether a `ReadUnit` has hashed its documents.
+        is_careful: Whether to annotate one document at a time, and to note each before. A unit is
+            built like this after its process has died.
+        fatal: Numbers of documents in the unit at which a process has died.
     """
 
-    unit: WorkUnit
+    unit: Unit
+    made: str
+    drops: str
+    is_read: bool
+    is_careful: bool = False
+    fatal: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return f"sign-{self.unit.name}"
+        return self.unit.name
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The input files."""
-        return self.unit.paths
+        return _paths(self.unit)
 
 
-class Match(NamedTuple):
-    """Find copies of documents by their signatures. Answer: none.
+class Digest(NamedTuple):
+    """Hash input files. Answer: a `FileDigest` of each file, and a digest of each part.
 
     Attributes:
-        units: Split and name of each work unit, in order.
+        files: The files.
+        parts: Parts of these files.
     """
 
-    units: tuple[tuple[str, str], ...]
+    files: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return "match"
+        return f"digest-{self.files[0]}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The input files: none."""
-        return ()
-
-
-class Compare(NamedTuple):
-    """Find ids shared by units of a split. Answer: `[unit, ids]` of each such unit.
-
-    The range of id hashes is divided equally among the tasks of a split.
-
-    Attributes:
-        split: The split.
-        number: Number of the task, from 0.
-        shares: Number of tasks for the split.
-        pieces: Names of the split's units, in order.
-    """
-
-    split: str
-    number: int
-    shares: int
-    pieces: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return f"compare-{self.split}-{self.number:05d}"
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files: none."""
-        return ()
+        """The input files."""
+        return self.files
 
 
 class Join(NamedTuple):
-    """Write a shard from its pieces, then remove the pieces. Answer: none.
+    """Write a shard from its pieces, then remove the pieces. Answer: the record of the shard.
 
     Attributes:
         split: The split of the shard.
@@ -198,6 +197,7 @@ class Join(NamedTuple):
         pieces: Names of the shard's units, in order.
         labels: Labels of mentions, by index.
         doc_labels: Labels of documents, by index; None if the source has none.
+        made: What decides the bytes of the shard's units, as a digest.
     """
 
     split: str
@@ -205,11 +205,12 @@ class Join(NamedTuple):
     num_shards: int
     pieces: tuple[str, ...]
     labels: tuple[str, ...]
-    doc_labels: tuple[str, ...] | None = None
+    doc_labels: tuple[str, ...] | None
+    made: str
 
     @property
     def name(self) -> str:
-        """Name for receipts and messages."""
+        """Name for files and messages."""
         return f"{self.split}-{self.shard:05d}"
 
     @property
@@ -217,16 +218,14 @@ class Join(NamedTuple):
         """The input files: none."""
         return ()
 
-
-Task: TypeAlias = Unpack | Digest | Cut | Sign | Match | WorkUnit | Compare | Join
-
-
-def answer(task: Task, value: Any = None) -> str:
-    """Encode the answer to a finished task as JSON."""
-    return msgspec.json.encode([task.name, value]).decode()
+    @property
+    def file(self) -> str:
+        """Name of the shard's file."""
+        return f"data-{self.shard:05d}-of-{self.num_shards:05d}.arrow"
 
 
-def read_answer(text: str) -> tuple[str, Any]:
-    """Decode the answer to a task into its name and value."""
-    name, value = msgspec.json.decode(text)
-    return name, value
+Task: TypeAlias = Unpack | Cut | ReadUnit | FindDrops | BuildUnit | Digest | Join
+
+
+def _paths(unit: Unit) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.path for part in unit.parts))

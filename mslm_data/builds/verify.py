@@ -159,10 +159,9 @@ def _check_set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
             name, f"expected split, id, place and reason in each line, got {broken_lines} others"
         )
     for split, record in manifest.splits.items():
-        if counts[split] != record.set_aside:
-            yield Problem(
-                name, f"expected {record.set_aside} documents of {split}, got {counts[split]}"
-            )
+        aside = sum(record.set_aside.values())
+        if counts[split] != aside:
+            yield Problem(name, f"expected {aside} documents of {split}, got {counts[split]}")
 
 
 # Shards -------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from mslm_data.log import few, plain
 
 if TYPE_CHECKING:
     from mslm_data.api.building import Prepared
-    from mslm_data.builds.plan import Plan
+    from mslm_data.builds import Preview
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
 
@@ -187,7 +187,7 @@ def _build(
         downloading=downloading,
     ) as ready:
         if dry_run:
-            report = _planned(ready.out, *ready.plan()) | _origin(ready) | _files(*ready.files())
+            report = _planned(ready.out, ready.preview()) | _origin(ready) | _files(*ready.files())
             if not quiet:
                 _print_plan(report)
             return report
@@ -217,6 +217,8 @@ def _build(
 
 def build_report(manifest: Manifest) -> dict[str, Any]:
     """Return the JSON object of `build --json` for a built folder, without its path."""
+    from mslm_data.data.counts import Counts
+
     splits = {
         name: {
             "documents": split.written,
@@ -224,9 +226,10 @@ def build_report(manifest: Manifest) -> dict[str, Any]:
             "tokens": split.tokens,
             "mentions": split.mentions,
             "shards": len(split.shards),
-            "set_aside": split.set_aside,
-            "not_chosen": dict(split.not_chosen),
-            **({"duplicates": dict(split.duplicates)} if split.duplicates else {}),
+            "set_aside": sum(split.set_aside.values()),
+            "not_chosen": split.not_chosen,
+            **({"duplicates": split.copies} if split.copies else {}),
+            **({"equal_texts": split.equal_texts} if split.equal_texts else {}),
             "given_mentions": split.given_mentions,
             "left_out": dict(split.left_out),
             "adjusted": dict(split.adjusted),
@@ -235,13 +238,13 @@ def build_report(manifest: Manifest) -> dict[str, Any]:
         }
         for name, split in manifest.splits.items()
     }
-    totals = {
-        total: sum(getattr(split, total) for split in manifest.splits.values()) for total in _TOTALS
-    }
+    counts = sum(manifest.splits.values(), Counts())
     return {
         "labels": list(manifest.labels),
         "splits": splits,
-        **totals,
+        "read": counts.read,
+        "written": counts.written,
+        "set_aside": sum(counts.set_aside.values()),
         **agreement_record(manifest),
     }
 
@@ -262,18 +265,19 @@ def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[
     return {"files": read, "unread": by_reason}
 
 
-def _planned(out: Path, plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
+def _planned(out: Path, preview: Preview) -> dict[str, Any]:
     """Return the JSON object of `build --dry-run --json`."""
-    totals = plan.totals()
-    splits = {
-        split: {
-            "files": len(files),
-            "bytes": sum(file["bytes"] for file in files),
-            "shards": totals[split],
+    splits = {}
+    for split, counts in preview.counts.items():
+        units = [unit for unit in preview.plan.units if unit.split == split]
+        splits[split] = {
+            "files": len({part.path for unit in units for part in unit.parts}),
+            "bytes": sum(unit.bytes for unit in units),
+            "shards": len({unit.shard for unit in units}),
+            "documents": counts.written,
+            "set_aside": sum(counts.set_aside.values()),
         }
-        for split, files in plan.sources.items()
-    }
-    return {"out": str(out), "dry_run": True, "labels": list(labels), "splits": splits}
+    return {"out": str(out), "dry_run": True, "labels": [*preview.labels], "splits": splits}
 
 
 def _together(reports: Mapping[str, Mapping[str, Any]], out: Path | None) -> dict[str, Any]:
@@ -298,7 +302,13 @@ _NAMES_SHOWN = 5
 _MANY_WIDENED = 0.05
 """Share of widened mentions above which offsets are probably misread. With correct offsets it is
 below 0.001."""
-_PLANNED = {"files": "files", "bytes": "bytes", "shards": "shards"}
+_PLANNED = {
+    "files": "files",
+    "bytes": "bytes",
+    "shards": "shards",
+    "documents": "documents",
+    "set_aside": "set aside",
+}
 
 
 def _print_splits(

@@ -53,6 +53,9 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
         empty: Number of sentences without tokens.
         copies: `exact` and `near` -> number of documents that are copies of another document, kept
             or not.
+        equal_texts: `within the split` and `in OTHER` -> number of texts that equal an earlier text
+            of the split, or a text of another split. A text is a sentence where the source has
+            sentences, otherwise a document.
         reasons: Text -> reason, of all texts in `set_aside` and `left_out`. Manifests leave it out.
     """
 
@@ -73,6 +76,7 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
     windowed: Count = 0
     empty: Count = 0
     copies: dict[str, Count] = {}
+    equal_texts: dict[str, Count] = {}
     reasons: dict[str, Reason] = {}
 
     def __add__(self, other: Counts) -> Counts:

@@ -137,6 +137,20 @@ def hash_rows(items: Array, offsets: Array, out: Array) -> None:
 
 
 @kernel
+def hash_ranges(items: Array, starts: Array, ends: Array, out: Array) -> None:
+    """Hash N ranges of one array, such as sentences of a line of text.
+
+    Args:
+        items: integers.
+        starts: integers `[N]`, first index of each range.
+        ends: integers `[N]`, index after the last.
+        out: uint64 `[N]`, written: `hash_item` of each range.
+    """
+    for row in range(len(out)):
+        out[row] = hash_item(items, starts[row], ends[row])
+
+
+@kernel
 def hash_ngrams(items: Array, offsets: Array, n: int, out: Array) -> None:
     """Hash the n-grams of rows: every n consecutive integers of a row.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from mslm_data.data.bio import MAX_LABELS, tag_names
 from mslm_data.data.columns import FORMAT, schema
+from mslm_data.data.counts import Counts
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.write import Count, ShardRecord
+from mslm_data.shard.write import ShardRecord
 
 NAME = "manifest.json"
 OF_FOLDER = (
@@ -41,76 +42,14 @@ _SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """Counts of documents and mentions of a work unit or a split.
-
-    A row::
-
-        read  given_mentions  left_out                 cut_mentions  cut_pieces
-         100             250  {"label not wanted": 5}             1           2
-
-    Of 250 mentions in 100 documents, 5 are left out. One of the others is longer than a row, and
-    was cut into 3 pieces. So the rows have `250 - 5 + 2 = 247` mentions.
-
-    Attributes:
-        read: Number of documents read.
-        not_chosen: Reason -> number of records excluded by an option, such as a sample or a note
-            category. These are not in `read`.
-        given_mentions: Number of mentions given by the source or found by the annotator.
-        left_out: Reason -> number of mentions that are in no row.
-        adjusted: Reason -> number of mentions that differ from the source: hulls of discontinuous
-            mentions, corrected tags, shared tokens.
-        cut_mentions: Number of mentions longer than a row.
-        cut_pieces: Number of additional mentions made by cutting these.
-        widened_mentions: Number of mentions that start or end inside a token, and were extended to
-            the token.
-        windowed: Number of sequences cut because they were longer than a row.
-        empty: Number of sequences without tokens.
-        duplicates: `exact` and `near` -> number of copied documents that have rows, with
-            `source.duplicates = "count"`.
-    """
-
-    read: Count
-    not_chosen: Mapping[str, Count]
-    given_mentions: Count
-    left_out: Mapping[str, Count]
-    adjusted: Mapping[str, Count]
-    cut_mentions: Count
-    cut_pieces: Count
-    widened_mentions: Count
-    windowed: Count
-    empty: Count
-    duplicates: Mapping[str, Count] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitRecord(Counts):
+class SplitRecord(Counts, kw_only=True, omit_defaults=True):
     """Counts, input files and shards of a split.
 
-    A row::
-
-        read  written  set_aside  sequences  tokens  mentions
-         100       98          2      1,200  31,000       247
-
-    Two of 100 documents have no row; `set_aside.jsonl` has the reasons. The others have 1,200 rows
-    with 247 mentions.
-
     Attributes:
-        written: Number of documents with rows.
-        set_aside: Number of documents without rows: `read = written + set_aside`.
-        sequences: Number of rows.
-        tokens: Number of tokens, including special tokens.
-        mentions: Number of mentions: `given_mentions - sum(left_out) + cut_pieces`.
         sources: Name, size and SHA-256 of each input file.
         shards: Shards, in order.
     """
 
-    written: Count
-    set_aside: Count
-    sequences: Count
-    tokens: Count
-    mentions: Count
     sources: tuple[Mapping[str, Any], ...]
     shards: tuple[ShardRecord, ...]
 
@@ -245,13 +184,10 @@ class _Pipeline(msgspec.Struct):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `manifest.json`, without optional fields that are not set."""
-    content = asdict(manifest)
+    content = msgspec.to_builtins(manifest)
     for name in ("doc_labels", "found_by", "subset"):
         if content[name] is None:
             del content[name]
-    for split in content["splits"].values():
-        if not split["duplicates"]:
-            del split["duplicates"]
     write_whole(folder / NAME, [canonical_json(content)])
 
 
@@ -401,15 +337,7 @@ def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
 
 def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
     """Check that all documents and mentions of a split are accounted for."""
-    if split.read != split.written + split.set_aside:
-        raise ShardError(
-            f"{path}: {name}: expected read = written + set aside, "
-            f"got {split.read} = {split.written} + {split.set_aside}"
-        )
-
-    placed = split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
-    if split.mentions != placed:
-        raise ShardError(
-            f"{path}: {name}: expected {placed} mentions according to the counts, got "
-            f"{split.mentions}"
-        )
+    try:
+        split.check()
+    except ValueError as error:
+        raise ShardError(f"{path}: {name}: {error}") from None

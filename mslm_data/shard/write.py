@@ -10,13 +10,13 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from mslm_data.data.columns import COLUMNS
+from mslm_data.data.counts import Count
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError
@@ -27,8 +27,6 @@ _PIECE = 256 << 10
 """Number of bytes hashed and written at once."""
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "doc_label": "doc_labels", "text": "texts"}
 """Column -> field of `Examples`, if the names differ."""
-Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-"""A count in a manifest. The upper limit keeps sums of counts within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

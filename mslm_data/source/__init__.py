@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents, in_batches
+from mslm_data.data.documents import Documents
 from mslm_data.registry import Help
 from mslm_data.source.reading.files import read_head
 from mslm_data.source.reading.splits import sort_by_split
@@ -144,16 +144,17 @@ class Source(ABC):
                 truncated.
         """
 
-    def batches(self, part: Part) -> Iterator[Documents | SetAside | NotChosen]:
-        """Read the records of a part like `read`, with documents in batches of arrays.
+    def batches(self, part: Part) -> Iterator[Document | Documents | SetAside | NotChosen]:
+        """Read the records of a part like `read`, with documents in batches of arrays or singly.
 
-        By default, collects the documents of `read`. Formats that are read into arrays override it,
-        to avoid an object per document.
+        Builds join both to batches, across the ends of files; see `documents.in_batches`. By
+        default, documents are single. Formats that are read into arrays override it, to avoid an
+        object per document.
 
         Raises:
             SourceError: As for `read`.
         """
-        return in_batches(self.read(part))
+        return self.read(part)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden

@@ -535,7 +535,7 @@ def count_losses(
             set_aside=dict(reasons[name].most_common()),
             left_out=dict(record.left_out),
             changed={**record.adjusted, **_changed(record)},
-            copies=dict(record.duplicates),
+            copies=record.copies,
         )
         for name, record in records.items()
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mslm_data.builds.reading import DUPLICATE_ID
 from scipy import stats
 
 import mslm_data as md
@@ -18,7 +19,6 @@ from mslm_data import metrics
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
 from mslm_data.builds.audit import Agreement, read_training
-from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.data.document import Document, Part
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError

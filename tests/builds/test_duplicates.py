@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, choose_bands, find_copies, sign
 
 from mslm_data.builds import decontaminate, duplicates
-from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, choose_bands, find_copies, sign
 from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mslm_data.builds.worker import BuildWorker
 
 from mslm_data.api.loading import load
 from mslm_data.builds import duplicate_ids, scan, work_unit, worker
 from mslm_data.builds.tasks import Join, Task, WorkUnit
 from mslm_data.builds.verify import verify
-from mslm_data.builds.worker import BuildWorker
 from mslm_data.errors import BuildError
 from mslm_data.io import resources
 from mslm_data.shard import pieces

@@ -171,6 +171,18 @@ def test_in_batches__returns_each_record_once(
         assert sum(lengths[:-1]) < characters
 
 
+@given(st.lists(st.lists(some_documents(), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_in_batches__joins_arrays_and_single_documents(runs: list[list[Document]]) -> None:
+    """Every other run is given as a batch of arrays, as by formats that are read into arrays."""
+    records: list[Document | Documents] = []
+    for number, run in enumerate(runs):
+        records += run if number % 2 else [Documents.from_documents(run)]
+
+    (batch,) = in_batches(records)
+
+    assert [plain(document) for document in batch] == [plain(one) for run in runs for one in run]
+
+
 def test_in_batches__reads_lazily() -> None:
     def records() -> Any:
         yield Document(id="a", text="x" * module.CHARACTERS_AT_ONCE)

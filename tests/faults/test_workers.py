@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mslm_data.builds.crash_log import CrashLog
+from mslm_data.builds.worker import BuildWorker
 
 from mslm_data import builds
 from mslm_data.api.loading import load
 from mslm_data.builds import stages
-from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.verify import verify
-from mslm_data.builds.worker import BuildWorker
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.io.files import write_sealed

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
+from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.registry import Help
@@ -107,13 +107,11 @@ class PlainText(TextOptions, Source):
             else:
                 yield record
 
-    def batches(self, part: Part) -> Iterator[Documents | SetAside]:
+    def batches(self, part: Part) -> Iterator[Document | Documents | SetAside]:
         """Read the documents of a part. A file of lines gives one batch."""
         path = Path(part.path)
         if _kind(path) is not None:
-            for record in in_batches(self._rows(part)):
-                if isinstance(record, Documents | SetAside):
-                    yield record
+            yield from self._rows(part)
             return
 
         data = self.utf8(path, part.start, part.stop)
@@ -128,19 +126,19 @@ class PlainText(TextOptions, Source):
                 ),
             )
             return
-        yield from self._documents(_laid(data, first=part.line), part)
+        laid = _laid(data, first=part.line)
+        if self.documents == "file":
+            yield _whole(laid, path)
+        else:
+            yield from self._documents(laid, part)
 
     def _documents(self, laid: _Lines, part: Part) -> Iterator[Documents | SetAside]:
         """Make one batch of the documents in some lines, after the documents set aside."""
         path = Path(part.path)
         first, last = self._bounds(laid.is_filled)
-        if self.documents == "file" and not len(first):
-            yield SetAside(stem(path), f"{path.name}:1", Reason("expected text, got an empty file"))
-            return
-
         places = LinesOfFile(path.name, part.line + first)
         numbers = np.arange(part.first, part.first + len(first))
-        ids = [stem(path)] if self.documents == "file" else LinesOfFile(stem(path), numbers)
+        ids = LinesOfFile(stem(path), numbers)
         documents = Documents(
             ids=ids,
             places=places,
@@ -173,11 +171,9 @@ class PlainText(TextOptions, Source):
     def _bounds(self, is_filled: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
         """Return the first and the last line of each document, int64 `[D]` each."""
         filled = np.flatnonzero(is_filled)
-        # A document of a line or of the file, or a run of filled lines.
+        # A document of a line, or of a run of filled lines.
         if self.documents == "line" or not len(filled):
             return filled, filled
-        if self.documents == "file":
-            return filled[:1], filled[-1:]
         goes_on = np.diff(filled) == 1
         is_first = np.append(True, ~goes_on)
         is_last = np.append(~goes_on, True)
@@ -277,6 +273,18 @@ class _Lines(NamedTuple):
     ends: Ints
     is_filled: npt.NDArray[np.bool_]
     damaged: Ints
+
+
+def _whole(laid: _Lines, path: Path) -> Document | SetAside:
+    """Make one document of all lines of a file, from the first filled one to the last."""
+    filled = np.flatnonzero(laid.is_filled).tolist()
+    if not filled:
+        return SetAside(stem(path), f"{path.name}:1", Reason("expected text, got an empty file"))
+    if len(laid.damaged):
+        return SetAside(stem(path), f"{path.name}:{1 + int(laid.damaged[0])}", NOT_UTF8)
+
+    text = laid.text[int(laid.starts[filled[0]]) : int(laid.ends[filled[-1]])]
+    return Document(id=stem(path), text=text, place=f"{path.name}:{1 + filled[0]}")
 
 
 def _laid(data: bytes, *, first: int) -> _Lines:

@@ -1,0 +1,623 @@
+"""Builds a folder of shards, or a file of entity lines, from a pipeline and input files.
+
+This is the order of a build, from the first look at the inputs to the manifest. Everything whose
+time grows with the input is a task, which runs in any process; see `tasks`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data.builds import lines, scan
+from mslm_data.builds.copies import Found, check_equal_texts, looks_for_copies
+from mslm_data.builds.data_loss import Outcome, check_labels, check_losses, check_set_aside
+from mslm_data.builds.finish import finish, list_sources, load_finished
+from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_built
+from mslm_data.builds.plan import (
+    Plan,
+    collect_recipe,
+    collect_versions,
+    load_plan,
+    make_plan,
+    staged,
+)
+from mslm_data.builds.stages import Inputs, make_annotator
+from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit
+from mslm_data.builds.unit import changed_error
+from mslm_data.builds.work import ToLines, ToRows, Work
+from mslm_data.data.counts import Counts
+from mslm_data.data.document import Part
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.engine import WORTH_WORKERS, Preload, Run, death_error, start
+from mslm_data.errors import BuildError
+from mslm_data.log import LOGGER, plain
+from mslm_data.pipeline import Pipeline
+from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.write import ShardRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Progress of a build, as counts only.
+
+    Attributes:
+        done: Number of finished work units, including earlier builds.
+        total: Number of work units; 0 while input files are scanned.
+        bytes_done: Input bytes of the finished units.
+        bytes_total: Input bytes of all units.
+        documents: Number of documents read.
+        rows: Number of rows written.
+    """
+
+    done: int
+    total: int
+    bytes_done: int
+    bytes_total: int
+    documents: int = 0
+    rows: int = 0
+
+
+Tell = Callable[[Progress], None]
+
+
+# A folder of shards -------------------------------------------------------------------------------
+
+
+def build(
+    inputs: Inputs,
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    workers: int | None = None,
+    engine: str = "local",
+    part: tuple[int, int] | None = None,
+    progress: Tell = lambda _: None,
+) -> Manifest | None:
+    """Build a folder, or resume an interrupted build.
+
+    A finished folder with missing or damaged files is built again.
+
+    Args:
+        inputs: Input files, from `plan.find`, with the pipeline.
+        tokenizer: The tokenizer.
+        out: The output folder, created if missing.
+        workers: Number of processes. Default: 1 for small inputs, otherwise the engine's number of
+            CPUs.
+        engine: Name of the engine that runs the work units. Default: `local`.
+        part: `(i, n)` builds every n-th work unit from unit i, counted from 1, and leaves the
+            folder unfinished. Default: all units.
+        progress: Called at the start and after each work unit.
+
+    Returns:
+        The manifest; None if `part` is given and the folder is unfinished.
+
+    Raises:
+        BuildError: Another build uses the folder, the folder was built from other inputs or
+            options, or the build cannot be completed.
+        MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
+    """
+    folder = Unfinished(out)
+    recipe = collect_recipe(inputs, tokenizer)
+    work = Work(pipeline=inputs.pipeline, folder=out, to=ToRows(tokenizer=tokenizer))
+    if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
+        workers = 1  # starting processes takes longer than a small build
+
+    with start(work, workers=workers, preload=_preload(inputs.pipeline), engine=engine) as run:
+        manifest = _open_finished(run, out, inputs, recipe)
+        if manifest is not None:
+            return manifest
+
+        folder.check_output(inputs.files)
+        with folder.locked(is_part=part is not None):
+            # Look again under the lock: another process may have finished the folder meanwhile.
+            manifest = _open_finished(run, out, inputs, recipe)
+            if manifest is not None:
+                return manifest
+
+            folder.prepare(inputs.files)
+            try:
+                units = Units(run, folder, inputs, recipe, progress)
+                units.build(part)
+                return None if part else _finish(run, units, tokenizer)
+            finally:
+                # Parts may run at the same time, so only a whole build clears half-written files.
+                if part is None:
+                    with suppress(OSError):  # a full or failed disk may be the first error
+                        folder.clear_leftovers(inputs.files)
+
+
+def _finish(run: Run, units: Units, tokenizer: Tokenizer) -> Manifest:
+    """Check what the units came to, join their pieces, and write the files beside the shards."""
+    digests = units.check_inputs()
+    labels, doc_labels = units.check_losses()
+
+    num_shards = {unit.split: unit.shard + 1 for unit in units.plan.units}
+    shards = [
+        Join(
+            split=members[0].split,
+            shard=members[0].shard,
+            num_shards=num_shards[members[0].split],
+            pieces=tuple(unit.name for unit in members),
+            labels=labels,
+            doc_labels=doc_labels,
+            made=units.made_of_shard(members),
+        )
+        for members in units.plan.shards().values()
+    ]
+    records: dict[str, ShardRecord] = {task.name: record for task, record in run(shards)}
+    return finish(
+        units.folder,
+        units.inputs,
+        units.plan,
+        versions=units.versions,
+        labels=labels,
+        doc_labels=doc_labels,
+        tokenizer=tokenizer,
+        outcomes=units.outcomes(),
+        found=units.all_found,
+        sources=list_sources(units.inputs, digests),
+        shards={shard.name: records[shard.name] for shard in shards},
+    )
+
+
+def _open_finished(
+    run: Run, out: Path, inputs: Inputs, recipe: Mapping[str, Any]
+) -> Manifest | None:
+    """Return the manifest of a finished folder; None if it is not finished, or damaged.
+
+    Raises:
+        BuildError: The folder was built from other inputs or options, or its manifest cannot be
+            read.
+    """
+    if not is_built(out):
+        return None
+    sources = list_sources(inputs, _digest_files(run, inputs))
+    manifest = load_finished(out, recipe, sources)
+    if manifest is not None:
+        Unfinished(out).remove()
+    return manifest
+
+
+# A file of lines ----------------------------------------------------------------------------------
+
+
+def annotate(
+    inputs: Inputs, out: Path, *, show_text: bool, progress: Tell = lambda _: None
+) -> lines.LineCounts:
+    """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
+
+    Args:
+        inputs: Input files, from `plan.find`. The pipeline's annotator finds the entities.
+        out: The output file.
+        show_text: Whether to write the text of each entity.
+        progress: Called at the start and after each work unit.
+
+    Returns:
+        The counts of the whole file.
+
+    Raises:
+        AnnotateError: The output file exists and was not written by this command.
+        BuildError: Another process writes the file, it was made from other inputs or options, or
+            too many documents are set aside.
+        MslmDataError: The inputs, the pipeline or the model are wrong.
+    """
+    folder = Unfinished(lines.parts_folder(out))
+    recipe = lines.collect_recipe(inputs, show_text=show_text)
+    names = lines.list_document_names(inputs)
+    to = ToLines(names=names, show_text=show_text)
+    work = Work(pipeline=inputs.pipeline, folder=folder.out, to=to)
+
+    with start(work, workers=1) as run:
+        counts = _open_lines(run, out, inputs, recipe)
+        if counts is None:
+            folder.check_output(())
+            with folder.locked(is_part=False):
+                # Look again under the lock, as for a folder.
+                counts = _open_lines(run, out, inputs, recipe)
+                counts = counts or _write_lines(run, folder, out, inputs, recipe, progress)
+    shutil.rmtree(folder.out, ignore_errors=True)
+    return counts
+
+
+def _write_lines(
+    run: Run,
+    folder: Unfinished,
+    out: Path,
+    inputs: Inputs,
+    recipe: dict[str, Any],
+    progress: Tell,
+) -> lines.LineCounts:
+    folder.prepare(())
+    folder.clear_leftovers(())
+    units = Units(run, folder, inputs, recipe, progress, compares=False)
+    units.build()
+
+    sources = list_sources(inputs, units.check_inputs())
+    with units.asking():
+        for split, outcomes in units.outcomes().items():
+            check_set_aside(inputs.pipeline, split, outcomes)
+
+    counts = lines.count(units.receipts.values())
+    with lines.writing_file(out, {**recipe, "sources": sources}) as file:
+        for unit in units.plan.units:
+            file.write(folder.piece(unit.name, ".jsonl").read_bytes())
+        file.finish(counts)
+    return counts
+
+
+def _open_lines(
+    run: Run, out: Path, inputs: Inputs, recipe: Mapping[str, Any]
+) -> lines.LineCounts | None:
+    """Return the counts of a finished file, or None."""
+    if not out.exists():
+        return None
+    sources = list_sources(inputs, _digest_files(run, inputs))
+    return lines.load_finished(out, {**recipe, "sources": sources})
+
+
+# The work units of both ---------------------------------------------------------------------------
+
+
+class Units:
+    """The work units of a build, and what they came to.
+
+    Attributes:
+        folder: The unfinished folder.
+        inputs: The input files.
+        plan: The plan.
+        versions: Versions of packages.
+        found: Documents to drop, and equal texts; None until all units are read.
+        receipts: Unit -> its receipt, for finished units in the order of the input.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        folder: Unfinished,
+        inputs: Inputs,
+        recipe: dict[str, Any],
+        progress: Tell,
+        *,
+        compares: bool = True,
+    ) -> None:
+        """Load the plan of the folder, or make it.
+
+        Parts wait for the first of them, which also reads all units if documents may be dropped.
+
+        Args:
+            run: Runs tasks.
+            folder: The unfinished folder.
+            inputs: The input files.
+            recipe: From `plan.collect_recipe`.
+            progress: See `build`.
+            compares: Whether ids and texts are compared. Default: True.
+
+        Raises:
+            BuildError: The unfinished build is of other inputs or options.
+        """
+        self.folder = folder
+        self.inputs = inputs
+        self.versions = collect_versions(inputs.pipeline)
+        self.receipts: dict[str, Receipt] = {}
+        self._run = run
+        self._progress = progress
+        self._begin(())
+
+        with folder.planning():
+            plan = load_plan(folder, inputs, recipe)
+            self.plan = plan or make_plan(run, inputs, recipe, folder)
+            self.found = folder.read_found(Found) if compares else Found({}, {}, {}, [])
+            if self.found is None and _reads_first(inputs.pipeline):
+                for _ in run(map(ReadUnit, self.plan.units)):
+                    pass
+                self.found = self._find_drops()
+
+    def build(self, part: tuple[int, int] | None = None) -> None:
+        """Build all units, or those of a part.
+
+        Args:
+            part: See `build`.
+        """
+        units = self.plan.units
+        self._build(units if part is None else units[part[0] - 1 :: part[1]])
+        if part is not None:
+            return
+        if self.found is None:
+            # No unit was read before. Few corpora repeat an id, so few units are built twice.
+            self.found = self._find_drops()
+            self._build([unit for unit in units if unit.name in self.found.drops])
+        self.receipts = {unit.name: self.receipts[unit.name] for unit in units}
+
+    def made(self, unit: Unit) -> str:
+        """Return what decides the bytes of a unit, as a digest."""
+        return self.plan.made(unit, self._drops(unit), self.versions)
+
+    def made_of_shard(self, units: Iterable[Unit]) -> str:
+        """Return what decides the bytes of a shard's units, as a digest."""
+        return digest_of([self.made(unit) for unit in units])
+
+    def outcomes(self) -> dict[str, list[Receipt]]:
+        """Return split -> the receipts of its units."""
+        outcomes: dict[str, list[Receipt]] = {split: [] for split in self.inputs.files}
+        for unit in self.plan.units:
+            outcomes[unit.split].append(self.receipts[unit.name])
+        return outcomes
+
+    @property
+    def all_found(self) -> Found:
+        """What the hashes of all units show, once all are built."""
+        assert self.found is not None  # noqa: S101 - set by `build`
+        return self.found
+
+    def check_inputs(self) -> dict[Path, scan.FileDigest]:
+        """Check that all units have read the files as they are now, and return their digests.
+
+        Raises:
+            SourceError: A file has changed. The units that have read it are built again.
+        """
+        staging = str(self.folder.path / "staging")
+        parts = {part for unit in self.plan.units for part in unit.parts}
+        plain_parts = [part for part in parts if not part.path.startswith(staging)]
+        digests: dict[Path, scan.FileDigest] = {}
+        now: dict[Part, str] = {}
+        for task, answer in self._run(scan.plan_digests(self.inputs.every_file(), plain_parts)):
+            files, of_parts = answer
+            digests |= zip(map(Path, task.files), files, strict=True)
+            now |= zip(task.parts, of_parts, strict=True)
+
+        changed = set()
+        for unit in self.plan.units:
+            built = self.receipts[unit.name].digests
+            read = self.found.digests.get(unit.name, built) if self.found else built
+            for part, *as_read in zip(unit.parts, built, read, strict=True):
+                if {*as_read, now.get(part, as_read[0])} != {as_read[0]}:
+                    changed.add(part.path)
+
+        # A large compressed file was hashed when it was unpacked.
+        for number, path in enumerate(self.inputs.splits_of_paths()):
+            copy = staged(self.folder, number, path)
+            if self.plan.files[number].is_staged and (
+                scan.hash_of_origin(copy) != digests[path].sha256
+            ):
+                changed.add(str(copy))
+
+        if changed:
+            self._forget(changed)
+            raise changed_error(sorted(changed)[0])
+        return digests
+
+    def check_losses(self) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+        """Check labels and data loss, and return the labels of mentions and of documents.
+
+        Raises:
+            BuildError: Labels seem to be texts or are too many, or too much data is lost.
+        """
+        pipeline = self.inputs.pipeline
+        outcomes = self.outcomes()
+        labels = pipeline.annotate.labels or _collect(
+            outcome.labels for outcome in self.receipts.values()
+        )
+        doc_labels = None
+        if pipeline.has_doc_labels:
+            doc_labels = _collect(outcome.doc_labels for outcome in self.receipts.values())
+        with self.asking():
+            _check_labels(pipeline, self.receipts.values(), labels, doc_labels or ())
+            check_losses(self.inputs, outcomes)
+        return labels, doc_labels
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Forget the plan if a check fails, so that the same folder takes the options it names."""
+        try:
+            yield
+        except BuildError:
+            self.folder.forget_plan()
+            raise
+
+    def _build(self, units: Sequence[Unit]) -> None:
+        """Build the units that are not done, and collect the receipts of all."""
+        joined = set()
+        if self.found is not None:
+            joined = {
+                unit.name
+                for name, members in self.plan.shards().items()
+                if self.folder.joined(name, self.made_of_shard(members))
+                for unit in members
+            }
+
+        tasks = []
+        is_read = self.found is not None
+        for unit in units:
+            made = self.made(unit)
+            receipt = self.folder.receipt(unit.name, made)
+            # A unit without hashes would be missing where documents are compared.
+            if (
+                receipt is not None
+                and (unit.name in joined or self.folder.has_piece(receipt))
+                and (is_read or self.folder.has_hashes(unit.name))
+            ):
+                self.receipts[unit.name] = receipt
+            else:
+                self.receipts.pop(unit.name, None)
+                tasks.append(BuildUnit(unit, made, self._drops(unit), is_read=is_read))
+
+        self._begin(units)
+        for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
+            self.receipts[task.name] = receipt
+            self._add(task.unit)
+            self._progress(self._now)
+
+    def _drops(self, unit: Unit) -> str:
+        return self.found.drops.get(unit.name, "") if self.found else ""
+
+    def _find_drops(self) -> Found:
+        """Compare the hashes of all units, and ask about texts that are there twice."""
+        answers: list[tuple[FindDrops, Found]] = [*self._run([FindDrops(self.plan.units)])]
+        ((_, found),) = answers
+        with self.asking():
+            check_equal_texts(found, self.inputs)
+        self.folder.write_found(found)
+        return found
+
+    def _forget(self, paths: Iterable[str]) -> None:
+        """Forget the plan, and what was made from files that have changed."""
+        for unit in self.plan.units:
+            if {part.path for part in unit.parts}.intersection(paths):
+                self.folder.remove_receipt(unit.name)
+        shutil.rmtree(self.folder.path / "staging", ignore_errors=True)
+        self.folder.forget_plan()
+
+    def _begin(self, units: Sequence[Unit]) -> None:
+        """Report the units that are done already."""
+        done = [unit for unit in units if unit.name in self.receipts]
+        self._now = Progress(
+            done=0, total=len(units), bytes_done=0, bytes_total=sum(unit.bytes for unit in units)
+        )
+        for unit in done:
+            self._add(unit)
+        self._progress(self._now)
+
+    def _add(self, unit: Unit) -> None:
+        counts = self.receipts[unit.name].counts
+        self._now = replace(
+            self._now,
+            done=self._now.done + 1,
+            bytes_done=self._now.bytes_done + unit.bytes,
+            documents=self._now.documents + counts.read,
+            rows=self._now.rows + counts.sequences,
+        )
+
+
+class _Deaths:
+    """Decides how a work unit goes on after its process has died."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._skips = pipeline.on_crash == "skip"
+
+    def __call__(self, task: BuildUnit, how: str, noted: Any) -> BuildUnit:
+        """Return the task to run next; see `engine.Run`.
+
+        A unit runs once more, one document at a time. So the second death names the document.
+
+        Raises:
+            BuildError: The process died again.
+        """
+        if not task.is_careful:
+            return task._replace(is_careful=True)
+        if noted is None:
+            raise death_error(task.name, how)
+
+        number, doc_id, place = noted
+        where = f"{plain(place)}: document {plain(doc_id)}"
+        if not self._skips:
+            raise BuildError(
+                f"{where}: a worker process died twice at this document or close to it (the last: "
+                f"{how}); remove the document, or set it aside with --set source.on_crash=skip, "
+                "and run the same command again"
+            )
+        LOGGER.warning("%s is set aside, as a worker process died at it (%s)", where, how)
+        return task._replace(fatal=(*task.fatal, number))
+
+
+# A preview ----------------------------------------------------------------------------------------
+
+
+class Preview(NamedTuple):
+    """What a build would do.
+
+    Attributes:
+        plan: The plan.
+        labels: Label of each index.
+        counts: Split -> counts of documents and mentions, before annotation.
+    """
+
+    plan: Plan
+    labels: tuple[str, ...]
+    counts: dict[str, Counts]
+
+
+def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
+    """Plan a build and read all documents, without annotating or writing anything.
+
+    Compressed files are not unpacked.
+
+    Args:
+        inputs: Input files, from `plan.find`.
+        tokenizer: The tokenizer.
+        out: The output folder.
+
+    Raises:
+        BuildError: The folder was built from other inputs or options, or has other files; or the
+            build would end with an error about labels, ids or equal texts.
+        MslmDataError: The inputs or the pipeline are wrong.
+    """
+    recipe = collect_recipe(inputs, tokenizer)
+    pipeline = inputs.pipeline
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Unfinished(Path(temporary))
+        folder.prepare(())
+        work = Work(pipeline=pipeline, folder=folder.out, to=ToRows(tokenizer=tokenizer))
+        with start(work, workers=1) as run:
+            if _open_finished(run, out, inputs, recipe) is None:
+                Unfinished(out).check_output(inputs.files)
+            plan = make_plan(run, inputs, recipe, folder, unpacks=False)
+            outcomes = {task.unit.name: outcome for task, outcome in run(map(ReadUnit, plan.units))}
+            [(_, found)] = run([FindDrops(plan.units)])
+
+    check_equal_texts(found, inputs)
+    labels = pipeline.annotate.labels or _collect(one.labels for one in outcomes.values())
+    doc_labels = _collect(one.doc_labels for one in outcomes.values())
+    _check_labels(pipeline, outcomes.values(), labels, doc_labels)
+    counts = {split: Counts() for split in inputs.files}
+    for unit in plan.units:
+        counts[unit.split] += outcomes[unit.name].counts
+    return Preview(plan, labels, counts)
+
+
+def _collect(labels: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted({*chain.from_iterable(labels)}))
+
+
+def _check_labels(
+    pipeline: Pipeline,
+    outcomes: Iterable[Outcome],
+    labels: Collection[str],
+    doc_labels: Collection[str],
+) -> None:
+    """Check that labels are no texts, by how often they repeat in the whole corpus."""
+    counts = sum((outcome.counts for outcome in outcomes), Counts())
+    check_labels(
+        pipeline,
+        labels=labels,
+        mentions=counts.given_mentions,
+        doc_labels=doc_labels,
+        documents=counts.written,
+    )
+
+
+def _reads_first(pipeline: Pipeline) -> bool:
+    """Return whether all units are read before one is annotated."""
+    drops = bool(pipeline.decontaminate) or looks_for_copies(pipeline)
+    return drops or make_annotator(pipeline).slow
+
+
+def _digest_files(run: Run, inputs: Inputs) -> dict[Path, scan.FileDigest]:
+    digests: dict[Path, scan.FileDigest] = {}
+    for task, (files, _) in run(scan.plan_digests(inputs.every_file(), ())):
+        digests |= zip(map(Path, task.files), files, strict=True)
+    return digests
+
+
+def _count_bytes(inputs: Inputs) -> int:
+    return sum(path.stat().st_size for path in inputs.splits_of_paths())
+
+
+def _preload(pipeline: Pipeline) -> Preload:
+    return Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())

@@ -1,0 +1,601 @@
+"""Decides which documents are dropped: held-out texts, repeated ids and copies.
+
+Each work unit hashes the ids and texts of its documents. `find_drops` compares the hashes of all
+units, and gives each document a *kind*. In order, the kinds are:
+
+1. *Held out*: the document shares text with a folder of `source.decontaminate`; see
+   `decontaminate`. Only training documents are.
+2. *Repeated id*: an earlier document of the split, in the same file, has the same id.
+3. *Exact copy*: an earlier document has the same words. A word is a run of letters and digits; case
+   and placeholders are ignored.
+4. *Near copy*: a document has a Jaccard similarity of at least `source.duplicate_similarity` to an
+   earlier one, over their shingles, runs of 5 words. MinHash (Broder 1997) estimates the
+   similarity, and LSH finds candidates by bands of the signatures, so a copy near the threshold may
+   be missed or taken wrongly.
+
+A document is compared only with documents that are kept, so one is dropped only if it is a copy of
+one that is kept. Documents of `validation` and `test` come first, and none of their copies is
+dropped; others follow in the order of the corpus. Copies are looked for with `source.duplicates`
+only.
+
+`find_drops` also counts *equal texts*: sentences where the source has sentences, otherwise
+documents.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data._optional import load
+from mslm_data.annotate.terms.texts import find_document_words
+from mslm_data.builds.decontaminate import HELD_EXACT, HELD_NEAR, find_contaminated
+from mslm_data.builds.folder import Unfinished
+from mslm_data.builds.stages import Inputs
+from mslm_data.builds.tasks import FindDrops, Unit
+from mslm_data.data.documents import Documents
+from mslm_data.data.ragged import count_up, make_offsets
+from mslm_data.data.reason import Reason
+from mslm_data.errors import BuildError
+from mslm_data.kernels.hashing import hash_ngrams, hash_ranges, hash_rows
+from mslm_data.kernels.near_copies import MAY_STAY, PASSED_OVER, STAYS, thin
+from mslm_data.log import LOGGER, TO_KEEP, plain
+from mslm_data.pipeline import KEPT_WHOLE, Pipeline
+from mslm_data.source.reading.records import NAME_THE_ID
+
+Numbers = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+DUPLICATE_ID = Reason(
+    "expected an id that no document before it has",
+    advice=NAME_THE_ID
+    | {"ids": "{set} source.ids=line if they are different documents of one PMID"},
+)
+EXACT = Reason("the document has the same words as another document, which is kept", is_rule=True)
+NEAR = Reason("the document is nearly a copy of another document, which is kept", is_rule=True)
+
+KINDS: tuple[Reason | None, ...] = (None, HELD_EXACT, HELD_NEAR, DUPLICATE_ID, EXACT, NEAR)
+"""The reason of each kind of document; kind 0 is kept."""
+COPIES = {KINDS.index(EXACT): "exact", KINDS.index(NEAR): "near"}
+"""Kinds of copies, with their names in counts. They stay unless `source.duplicates` is "drop"."""
+_ID = KINDS.index(DUPLICATE_ID)
+_EXACT = KINDS.index(EXACT)
+_NEAR = KINDS.index(NEAR)
+
+WORDS = 5
+"""Number of words in a shingle."""
+PLACES = 128
+"""Number of minima in a signature. The standard deviation of the estimated similarity is 0.035 at a
+similarity of 0.8."""
+_MOST = 0.5
+"""A question is asked above this share of equal texts in a file or a split."""
+_ENOUGH = 20
+"""Minimum number of texts of a file or a split for the question."""
+_TRIFLE = 0.01
+"""Equal texts are reported above this share of a split."""
+_SHOWN = 5
+"""Maximum number of files and splits in the question."""
+_SEED = 1
+_CERTAIN = 0.99
+"""Minimum probability that a pair exactly at the threshold shares a band, and so is compared."""
+
+
+class Hashes(NamedTuple):
+    """The hashes of D documents and their T texts, with B bands.
+
+    `words`, `exact`, `bands` and `places` have no rows unless copies are looked for.
+
+    Attributes:
+        ids: uint64 `[D]`, hash of the id.
+        kinds: uint8 `[D]`, kind of held-out documents, 0 for others.
+        texts: uint64 `[T]`, hash of each sentence, or of a document without sentences.
+        words: int64 `[D]`, number of words.
+        exact: uint64 `[D]`, hash of all words.
+        bands: uint64 `[D, B]`, hash of each band of the signature.
+        places: uint8 `[D, 128]`, low byte of each minimum of the signature.
+    """
+
+    ids: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.uint8]
+    texts: npt.NDArray[np.uint64]
+    words: Numbers
+    exact: npt.NDArray[np.uint64]
+    bands: npt.NDArray[np.uint64]
+    places: npt.NDArray[np.uint8]
+
+
+# The hashes of a work unit ------------------------------------------------------------------------
+
+
+def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hashes:
+    """Hash documents, and find those that share text with held-out folders.
+
+    Args:
+        documents: D documents of a split.
+        pipeline: The pipeline, with `source.decontaminate` and `source.duplicates`.
+        split: Their split.
+
+    Raises:
+        ShardError: A shard of a held-out folder is missing or damaged.
+        MissingExtraError: The package rensa is missing, and near copies are looked for.
+    """
+    ids = hash_ids(documents.ids)
+    kinds = find_contaminated(pipeline, split, documents)
+    texts = _hash_texts(documents)
+    if not looks_for_copies(pipeline):
+        documents = documents.take(np.empty(0, np.int64))
+
+    words, offsets = _words(documents)
+    exact = np.empty(len(documents), np.uint64)
+    hash_rows(words, offsets, exact)
+    bands, places = sign(words, offsets, pipeline.duplicate_similarity)
+    return Hashes(ids, kinds, texts, np.diff(offsets), exact, bands, places)
+
+
+def looks_for_copies(pipeline: Pipeline) -> bool:
+    """Return whether copies of documents are looked for, by their words."""
+    return pipeline.duplicates in ("count", "drop")
+
+
+def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Hash document ids to uint64 `[D]`. Collisions are possible, at about one in 10**7 builds."""
+    texts = [doc_id.encode("utf-8", "surrogatepass") for doc_id in doc_ids]
+    offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
+    hashes = np.empty(len(texts), np.uint64)
+    hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
+    return hashes
+
+
+def _hash_texts(documents: Documents) -> npt.NDArray[np.uint64]:
+    """Hash each sentence of the source, and each document without sentences: uint64 `[T]`."""
+    has_none = documents.sentences.counts == 0
+    starts = np.concatenate([documents.sentences.starts, documents.starts[has_none]])
+    ends = np.concatenate([documents.sentences.ends, documents.ends[has_none]])
+    hashes = np.empty(len(starts), np.uint64)
+    hash_ranges(documents.codes(), starts, ends, hashes)
+    return hashes
+
+
+def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], Numbers]:
+    """Return word hashes, uint64 `[W]`, and the word offsets of documents, int64 `[D + 1]`."""
+    texts = find_document_words(documents)
+    starts, ends = texts.words[:, 0].astype(np.int64), texts.words[:, 1].astype(np.int64)
+    # Keep words inside a document: the texts are concatenated, so others cross two of them.
+    owners = np.searchsorted(documents.starts, starts, side="right") - 1
+    is_word = (owners >= 0) & (ends <= np.append(documents.ends, 0)[owners])
+    is_word &= texts.are_letters()
+
+    # Gather the characters of all words without gaps, because the kernel needs rows.
+    lengths = (ends - starts)[is_word]
+    bounds = make_offsets(lengths)
+    places = count_up(starts[is_word], lengths)
+    hashes = np.empty(len(lengths), np.uint64)
+    hash_rows(texts.folded[places], bounds, hashes)
+    return hashes, make_offsets(np.bincount(owners[is_word], minlength=len(documents)))
+
+
+def choose_bands(similarity: float) -> tuple[int, int]:
+    """Return the number of bands, and the number of minima per band.
+
+    Bands are as wide as possible while two documents of this similarity share a band with a
+    probability of at least 0.99. Wider bands give fewer candidates.
+    """
+    for width in range(PLACES, 1, -1):
+        bands = PLACES // width
+        # A band is equal with probability similarity ** width, all minima of it being equal.
+        if 1 - (1 - similarity**width) ** bands >= _CERTAIN:
+            return bands, width
+    return PLACES, 1
+
+
+def sign(
+    words: npt.NDArray[np.uint64], offsets: Numbers, similarity: float
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """Return the bands and the low bytes of the signatures of D documents.
+
+    Args:
+        words: uint64 `[W]`, hashes of words.
+        offsets: int64 `[D + 1]`, offsets of the documents' words.
+        similarity: Minimum similarity of near copies; 1 for exact copies only, which need no
+            signatures and no package.
+
+    Returns:
+        uint64 `[D, B]` and uint8 `[D, 128]`, or without columns.
+
+    Raises:
+        MissingExtraError: The package rensa is missing.
+    """
+    num = len(offsets) - 1
+    if similarity == 1:
+        return np.empty((num, 0), np.uint64), np.empty((num, 0), np.uint8)
+
+    rensa = load("rensa", wanted_by="source.duplicates with near copies")
+    shingle_offsets = make_offsets(np.maximum(np.diff(offsets) - WORDS + 1, 0))
+    shingles = np.empty(shingle_offsets[-1], np.uint64)
+    hash_ngrams(words, offsets, WORDS, shingles)
+    digests = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
+        shingles, shingle_offsets.astype(np.uint64), num_perm=PLACES, seed=_SEED
+    )
+    minima = np.array(digests.to_rows(), np.uint32).reshape(-1, PLACES)
+
+    num_bands, width = choose_bands(similarity)
+    bands = np.empty((num, num_bands), np.uint64)
+    cut = np.ascontiguousarray(minima[:, : num_bands * width])
+    hash_rows(cut.reshape(-1), np.arange(num * num_bands + 1) * width, bands.reshape(-1))
+    return bands, minima.astype(np.uint8)
+
+
+class UnitHashes:
+    """Collects the hashes of a work unit's documents, batch by batch."""
+
+    def __init__(self, unit: Unit, pipeline: Pipeline) -> None:
+        """Begin with no documents."""
+        self._unit = unit
+        self._pipeline = pipeline
+        empty = Documents.from_documents([])
+        self._batches = [hash_documents(empty, pipeline, unit.split)]
+
+    def add(self, documents: Documents) -> None:
+        """Hash the next documents of the unit."""
+        self._batches.append(hash_documents(documents, self._pipeline, self._unit.split))
+
+    def save(
+        self,
+        folder: Unfinished,
+        per_part: Sequence[tuple[int, int]],
+        digests: Sequence[str],
+    ) -> None:
+        """Write the hashes into the unfinished folder.
+
+        Args:
+            folder: The folder.
+            per_part: Number of documents and of texts of each part of the unit.
+            digests: SHA-256 of the bytes of each part.
+        """
+        arrays = Hashes(*map(np.concatenate, zip(*self._batches, strict=True)))
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            per_part=np.array(per_part, np.int64).reshape(-1, 2),
+            digests=np.array(digests, "U64"),
+            **arrays._asdict(),
+        )
+        folder.write_hashes(self._unit.name, buffer.getvalue())
+
+
+def count_texts(documents: Documents) -> int:
+    """Return the number of texts: sentences of the source, and documents without sentences."""
+    counts = documents.sentences.counts
+    return int(counts.sum() + (counts == 0).sum())
+
+
+# All work units -----------------------------------------------------------------------------------
+
+
+class SplitTexts(NamedTuple):
+    """Equal texts of a split.
+
+    Attributes:
+        texts: Number of texts.
+        within: Number of texts that an earlier text of the split equals.
+        elsewhere: Number of texts that any other text of the corpus equals.
+        also_in: Other split -> number of texts that are also there.
+    """
+
+    texts: int
+    within: int
+    elsewhere: int
+    also_in: dict[str, int]
+
+    def to_counts(self) -> dict[str, int]:
+        """Return the numbers for the manifest: equal texts within the split, and in others."""
+        within = {"within the split": self.within} if self.within else {}
+        return within | {f"in {other}": texts for other, texts in self.also_in.items()}
+
+
+class FileTexts(NamedTuple):
+    """Number of texts of a file, and of those that any other text of the corpus equals."""
+
+    path: str
+    texts: int
+    elsewhere: int
+
+
+class Found(NamedTuple):
+    """What the hashes of all work units show.
+
+    Attributes:
+        drops: Unit -> digest of the kinds of its documents, for units with a kind other than 0.
+        digests: Unit -> SHA-256 of the bytes of each part, as they were hashed.
+        splits: Split -> its equal texts.
+        files: Files with equal texts, most equal first.
+    """
+
+    drops: dict[str, str]
+    digests: dict[str, list[str]]
+    splits: dict[str, SplitTexts]
+    files: list[FileTexts]
+
+
+def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found:
+    """Find the kind of each document, and equal texts, from the hashes of all work units.
+
+    Without copies, it needs about 60 bytes for each document and text; with near copies, about 600
+    bytes for each document.
+
+    Args:
+        task: The task, with all units in order.
+        pipeline: The pipeline, with `source.duplicates`.
+        folder: The unfinished folder, with the hashes of all units.
+
+    Returns:
+        The drops, whose kinds are written into the folder.
+
+    Raises:
+        BuildError: Documents of different files have the same id, or hashes are missing.
+    """
+    # Splits with all documents kept come first; the sort is stable, so others keep their order.
+    units = sorted(task.units, key=lambda unit: unit.split not in KEPT_WHOLE)
+    loaded = [_load(folder, unit) for unit in units]
+    all_hashes = Hashes(*map(np.concatenate, zip(*(one.hashes for one in loaded), strict=True)))
+    documents, texts = _lay_out(units, [one.per_part for one in loaded])
+    digests = {unit.name: one.digests for unit, one in zip(units, loaded, strict=True)}
+    del loaded  # half of the memory
+
+    kinds = find_kinds(all_hashes, documents, pipeline)
+    drops = {}
+    for unit, (start, stop) in zip(units, pairwise(documents.units.tolist()), strict=True):
+        if kinds[start:stop].any():
+            drops[unit.name] = folder.write_kinds(unit.name, kinds[start:stop].tobytes())
+    return Found(drops, digests, *_find_equal(all_hashes.texts, texts))
+
+
+class _Layout(NamedTuple):
+    """Where N items, documents or texts, come from.
+
+    Attributes:
+        units: int64 `[U + 1]`, offsets of the units' items.
+        splits: int32 `[N]`, index into `names`.
+        names: Splits.
+        files: int32 `[N]`, index into `paths`.
+        paths: Files.
+    """
+
+    units: Numbers
+    splits: npt.NDArray[np.int32]
+    names: list[str]
+    files: npt.NDArray[np.int32]
+    paths: list[str]
+
+
+class _Loaded(NamedTuple):
+    """The hashes of a unit; int64 `[P, 2]`, documents and texts of its parts; digests of these."""
+
+    hashes: Hashes
+    per_part: Numbers
+    digests: list[str]
+
+
+def _load(folder: Unfinished, unit: Unit) -> _Loaded:
+    arrays = np.load(io.BytesIO(folder.read_hashes(unit.name)), allow_pickle=False)
+    hashes = Hashes(*(arrays[name] for name in Hashes._fields))
+    return _Loaded(hashes, arrays["per_part"], arrays["digests"].tolist())
+
+
+def _lay_out(units: Sequence[Unit], per_part: Sequence[Numbers]) -> tuple[_Layout, _Layout]:
+    """Return the layouts of all documents, and of all texts."""
+    splits: dict[str, int] = {}
+    files: dict[str, int] = {}
+    of_units = [splits.setdefault(unit.split, len(splits)) for unit in units]
+    of_parts = [files.setdefault(part.path, len(files)) for unit in units for part in unit.parts]
+    counts = np.concatenate([np.empty((0, 2), np.int64), *per_part])
+
+    layouts = []
+    for column in (0, 1):
+        sizes = np.array([numbers[:, column].sum() for numbers in per_part], np.int64)
+        layouts.append(
+            _Layout(
+                make_offsets(sizes),
+                np.repeat(np.array(of_units, np.int32), sizes),
+                [*splits],
+                np.repeat(np.array(of_parts, np.int32), counts[:, column]),
+                [*files],
+            )
+        )
+    return layouts[0], layouts[1]
+
+
+def find_kinds(hashes: Hashes, layout: _Layout, pipeline: Pipeline) -> npt.NDArray[np.uint8]:
+    """Return the kind of each document, uint8 `[D]`, as an index of `KINDS`.
+
+    Args:
+        hashes: Hashes of D documents, documents to prefer first.
+        layout: Where they come from.
+        pipeline: The pipeline, with `source.duplicates` and `source.duplicate_similarity`.
+
+    Raises:
+        BuildError: Documents of different files have the same id.
+    """
+    kinds = hashes.kinds.copy()
+    for number in range(len(layout.names)):
+        members = np.flatnonzero((layout.splits == number) & (kinds == 0))
+        repeated, firsts = _find_repeated(hashes.ids[members])
+        _check_same_file(layout, members[repeated], members[firsts])
+        kinds[members[repeated]] = _ID
+    if not looks_for_copies(pipeline):
+        return kinds
+
+    # An exact copy has the words of an earlier document that is kept.
+    kept_whole = [number for number, name in enumerate(layout.names) if name in KEPT_WHOLE]
+    stays = np.isin(layout.splits, kept_whole)
+    originals = np.flatnonzero((kinds == 0) & (hashes.words > 0))
+    repeated, _ = _find_repeated(hashes.exact[originals])
+    is_exact = np.zeros(len(kinds), np.bool_)
+    is_exact[originals[repeated]] = True
+    kinds[is_exact & ~stays] = _EXACT
+
+    # The kernel compares the remaining documents with those that it has kept so far.
+    if pipeline.duplicate_similarity < 1:
+        roles = np.where(stays, STAYS, MAY_STAY)
+        is_compared = (kinds == 0) & ~is_exact & (hashes.words >= WORDS)
+        roles[~is_compared] = PASSED_OVER
+        is_near = _find_near(hashes, roles.astype(np.uint8), pipeline.duplicate_similarity)
+        kinds[is_near & ~stays] = _NEAR
+    return kinds
+
+
+def _find_repeated(hashes: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    """Return the positions of hashes that occurred before, and where each did first."""
+    in_order = np.sort(hashes)
+    if (in_order[1:] != in_order[:-1]).all():  # most corpora; a sort needs half the memory
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    order = np.argsort(hashes, kind="stable")
+    in_order = hashes[order]
+    is_new = np.append(True, in_order[1:] != in_order[:-1])
+    firsts = order[is_new][np.cumsum(is_new) - 1]
+    return order[~is_new], firsts[~is_new]
+
+
+def _check_same_file(layout: _Layout, repeated: Numbers, firsts: Numbers) -> None:
+    """Check that documents with the same id are in the same file.
+
+    Within a file, all but the first are set aside. Between files this could silently lose a whole
+    file.
+    """
+    differ = layout.files[repeated] != layout.files[firsts]
+    if not differ.any():
+        return
+    one = int(np.flatnonzero(differ)[0])
+    path = layout.paths[layout.files[repeated[one]]]
+    before = layout.paths[layout.files[firsts[one]]]
+    number = int((differ & (layout.files[repeated] == layout.files[repeated[one]])).sum())
+    raise BuildError(
+        f"{path}: {number:,} document ids are also in {before}; remove one of the files if they "
+        "have the same documents, or build them separately"
+    )
+
+
+def _find_near(hashes: Hashes, roles: npt.NDArray[np.uint8], similarity: float) -> Bools:
+    """Return whether each document is a near copy, bool `[D]`, given its role in the kernel."""
+    num, num_bands = hashes.bands.shape
+    buckets = np.full((num, num_bands), -1, np.int32)
+    max_buckets = 1
+    for band in range(num_bands):
+        # Number the buckets of a band that have several documents; -1 for a document alone.
+        _, inverse, sizes = np.unique(
+            hashes.bands[:, band], return_inverse=True, return_counts=True
+        )
+        numbers = np.where(sizes > 1, np.cumsum(sizes > 1) - 1, -1)
+        buckets[:, band] = numbers[inverse]
+        max_buckets = max(max_buckets, int(numbers.max(initial=-1)) + 1)
+
+    # Low bytes of different minima are equal by chance with a probability of 1/256.
+    share = similarity + (1 - similarity) / 256
+    copies = np.empty(num, np.uint8)
+    thin(
+        hashes.places,
+        buckets,
+        roles,
+        int(np.ceil(share * PLACES)),
+        np.full((num_bands, max_buckets), -1, np.int32),
+        np.full((num, num_bands), -1, np.int32),
+        np.full(num, -1, np.int32),
+        copies,
+    )
+    return copies > 0
+
+
+# Equal texts --------------------------------------------------------------------------------------
+
+
+def _find_equal(
+    texts: npt.NDArray[np.uint64], layout: _Layout
+) -> tuple[dict[str, SplitTexts], list[FileTexts]]:
+    """Count the texts that another text of the corpus equals, by split and by file."""
+    in_order = np.sort(texts)
+    repeated = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
+    places = np.searchsorted(repeated, texts)
+    is_equal = np.zeros(len(texts), np.bool_)
+    if len(repeated):
+        is_equal = repeated[np.minimum(places, len(repeated) - 1)] == texts
+
+    # How often each repeated text is in each split, `[S, R]`.
+    num_splits = len(layout.names)
+    cells = layout.splits[is_equal].astype(np.int64) * len(repeated) + places[is_equal]
+    counts = np.bincount(cells, minlength=num_splits * len(repeated))
+    counts = counts.reshape(num_splits, len(repeated))
+
+    totals = np.bincount(layout.splits, minlength=num_splits).tolist()
+    splits = {}
+    for number, name in enumerate(layout.names):
+        mine = counts[number]
+        also_in = {
+            other: int(mine[counts[place] > 0].sum())
+            for place, other in enumerate(layout.names)
+            if place != number and (mine[counts[place] > 0]).any()
+        }
+        within = int(mine.sum() - (mine > 0).sum())
+        splits[name] = SplitTexts(totals[number], within, int(mine.sum()), also_in)
+
+    all_texts = np.bincount(layout.files, minlength=len(layout.paths))
+    equal_texts = np.bincount(layout.files[is_equal], minlength=len(layout.paths))
+    files = [
+        FileTexts(layout.paths[number], int(all_texts[number]), int(equal_texts[number]))
+        for number in np.flatnonzero(equal_texts).tolist()
+    ]
+    return splits, sorted(files, key=lambda file: -file.elsewhere / file.texts)
+
+
+def check_equal_texts(found: Found, inputs: Inputs) -> None:
+    """Report the texts that are in the corpus twice; ask if they are most of a file or a split.
+
+    Args:
+        found: From `find_drops`.
+        inputs: The input files, with the pipeline.
+
+    Raises:
+        BuildError: Most texts of a file or a split stand elsewhere too, and `source.duplicates`
+            does not say what to do.
+    """
+    doubled = [
+        f"{plain(inputs.name(Path(file.path)))}: {file.elsewhere:,} of {file.texts:,} texts"
+        for file in found.files
+        if _is_most(file.elsewhere, file.texts)
+    ]
+    for name, split in found.splits.items():
+        for other, number in split.also_in.items():
+            if number > _TRIFLE * split.texts:
+                LOGGER.warning(
+                    "%s: %s of %s texts are also in %s; `mslm-data overlap` lists them",
+                    *(name, f"{number:,}", f"{split.texts:,}", other),
+                    extra=TO_KEEP,
+                )
+        if split.within > _TRIFLE * split.texts:
+            LOGGER.warning(
+                "%s: %s of %s texts equal an earlier text of the split",
+                *(name, f"{split.within:,}", f"{split.texts:,}"),
+                extra=TO_KEEP,
+            )
+        if _is_most(split.elsewhere, split.texts):
+            doubled.append(f"split '{name}': {split.elsewhere:,} of {split.texts:,} texts")
+
+    if doubled and inputs.pipeline.duplicates == "ask":
+        shown = "\n".join(f"  {line}" for line in doubled[:_SHOWN])
+        more = f"\n  and {len(doubled) - _SHOWN} more" if len(doubled) > _SHOWN else ""
+        raise BuildError(
+            f"pipeline '{inputs.pipeline.name}': most texts of these stand elsewhere in the corpus "
+            f"too:\n{shown}{more}\nleave out a copy, as with [source] splits; or accept them with "
+            "--set source.duplicates=keep, or drop them from training splits with "
+            "--set source.duplicates=drop"
+        )
+
+
+def _is_most(equal: int, texts: int) -> bool:
+    return texts >= _ENOUGH and equal > _MOST * texts

@@ -1,0 +1,352 @@
+"""The sink of `mslm-data annotate`: JSON lines of entities instead of rows.
+
+A line has a document's id and entities, and no text unless asked for. Work units and receipts are
+those of a build, in `FILE.jsonl.parts`. At the end, the pieces are joined into the file.
+
+FILE.jsonl              the lines
+FILE.jsonl.made.json    the model, options and input files that produced them, and counts
+FILE.jsonl.parts/.build unfinished work; see `folder`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import msgspec
+
+from mslm_data.builds.data_loss import Outcome, check_set_aside
+from mslm_data.builds.folder import list_differences
+from mslm_data.builds.scan import UNIT_BYTES, digest_part
+from mslm_data.builds.stages import Inputs, make_annotator
+from mslm_data.builds.tasks import Unit
+from mslm_data.builds.unit import Account, Reader, Record, annotate, changed_error
+from mslm_data.data.counts import Counts
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.documents import Documents
+from mslm_data.data.reason import Reason
+from mslm_data.errors import AnnotateError, BuildError
+from mslm_data.io.files import canonical_json, hash_file, write_whole, writing_whole
+from mslm_data.log import plain
+from mslm_data.shard.write import ShardRecord
+from mslm_data.source import Source
+from mslm_data.source.formats.text import PlainText
+from mslm_data.source.reading.files import stem
+from mslm_data.source.reading.records import NOT_UTF8
+
+MAX_BYTES = 64 << 20
+"""Maximum size of a single-document text file, in bytes."""
+TOO_LARGE = Reason(f"expected a document of at most {MAX_BYTES} bytes, got more")
+_MARK = "\ufeff"
+
+
+class LineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of an annotation run.
+
+    Attributes:
+        documents: Number of documents with a line.
+        entities: Number of entities in these lines.
+        left_out: Reason -> number of mentions that were found and left out.
+        set_aside: Reason -> number of documents without a line.
+        places: Reason -> place of its first document.
+    """
+
+    documents: int
+    entities: int
+    left_out: dict[str, int]
+    set_aside: dict[str, int]
+    places: dict[str, str]
+
+
+# Documents as they are given ----------------------------------------------------------------------
+
+
+def list_document_names(inputs: Inputs) -> dict[str, str]:
+    """Return path -> path below the input, for files that may be a single document."""
+    if not isinstance(inputs.source, PlainText) or inputs.source.documents != "file":
+        return {}
+    return {str(path): inputs.name(path) for path in inputs.splits_of_paths()}
+
+
+def as_given(source: Source, names: Mapping[str, str]) -> Callable[[Part], Iterator[Record]]:
+    """Return a reader of parts that keeps every character of whole text files.
+
+    Args:
+        source: The source.
+        names: From `list_document_names`. The id of a whole file is this name without its suffix.
+    """
+
+    def read(part: Part) -> Iterator[Record]:
+        path = Path(part.path)
+        # Text sources normalise line ends and blank lines; read the bytes, so that character
+        # offsets count from the beginning of the file.
+        if isinstance(source, PlainText) and part.path in names and source.is_lines(path):
+            doc_id = (Path(names[part.path]).parent / stem(path)).as_posix()
+            yield whole_text(source.utf8(path), doc_id, f"{path.name}:1")
+        else:
+            yield from source.read(part)
+
+    return read
+
+
+def whole_text(data: bytes, doc_id: str, place: str) -> Document | SetAside:
+    """Decode a whole file as a document, without a byte order mark."""
+    if len(data) > MAX_BYTES:
+        return SetAside(doc_id, place, TOO_LARGE)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return SetAside(doc_id, place, NOT_UTF8)
+    return Document(id=doc_id, text=text.removeprefix(_MARK), place=place)
+
+
+# The lines ----------------------------------------------------------------------------------------
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
+class Lines:
+    """Writes a line per document of a work unit."""
+
+    def __init__(self, file: _Writable, name: str, *, show_text: bool) -> None:
+        """Begin a piece without lines.
+
+        Args:
+            file: Takes the lines.
+            name: Name of the piece.
+            show_text: Whether to write the text of each entity.
+        """
+        self._file = file
+        self._name = name
+        self._show_text = show_text
+        self._digest = hashlib.sha256()
+        self._documents = self._entities = self._bytes = 0
+
+    def add(self, documents: Documents, account: Account) -> None:  # noqa: ARG002 - loses nothing
+        """Write the lines of documents; see `unit.Sink`."""
+        data = "".join(_line(document, show_text=self._show_text) for document in documents)
+        encoded = data.encode()
+        self._file.write(encoded)
+        self._digest.update(encoded)
+        self._bytes += len(encoded)
+        self._documents += len(documents)
+        self._entities += len(documents.mentions)
+
+    def close(self, account: Account) -> ShardRecord:  # noqa: ARG002
+        """Return the record of the piece; see `unit.Sink`."""
+        return ShardRecord(
+            file=self._name,
+            rows=self._documents,
+            tokens=0,
+            mentions=self._entities,
+            bytes=self._bytes,
+            sha256=self._digest.hexdigest(),
+        )
+
+
+def _line(document: Document, *, show_text: bool) -> str:
+    entities = []
+    for span in document.spans:
+        entity: dict[str, Any] = {
+            "start": span.start,
+            "end": span.end,
+            "label": span.label,
+            "score": span.score,
+        }
+        if show_text:
+            entity["text"] = document.text[span.start : span.end]
+        entities.append(entity)
+    line = json.dumps({"id": document.id, "entities": entities}, ensure_ascii=False)
+    return f"{plain(line)}\n"
+
+
+def count(outcomes: Iterable[Outcome]) -> LineCounts:
+    """Add up the outcomes of work units."""
+    every = [*outcomes]
+    counts = sum((outcome.counts for outcome in every), Counts())
+    places: dict[str, str] = {}
+    for outcome in every:
+        for aside in outcome.set_aside:
+            places.setdefault(aside.reason.text, aside.place)
+    return LineCounts(
+        documents=counts.written,
+        entities=counts.mentions,
+        left_out=counts.left_out,
+        set_aside=counts.set_aside,
+        places=places,
+    )
+
+
+# The file and its record --------------------------------------------------------------------------
+
+
+def collect_recipe(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
+    """Return everything that decides the lines besides the input files, as plain values."""
+    pipeline = inputs.pipeline
+    recipe = {
+        "annotator": make_annotator(pipeline).digest(),
+        "labels": list(pipeline.annotate.labels),
+        "show_text": show_text,
+        "source": pipeline.effective()["source"],
+    }
+    values: dict[str, Any] = msgspec.json.decode(canonical_json(recipe))
+    return values
+
+
+def parts_folder(out: Path) -> Path:
+    """Return the folder for the unfinished work on a file."""
+    return out.with_name(f"{out.name}.parts")
+
+
+class LinesFile:
+    """A file of lines while it is written.
+
+    Its record is written before the file appears: a file without one is somebody else's.
+    """
+
+    def __init__(self, out: Path, file: BinaryIO, made: Mapping[str, Any]) -> None:
+        """Begin a file.
+
+        Args:
+            out: Path of the file.
+            file: Takes the bytes.
+            made: Recipe and input files.
+        """
+        self._out = out
+        self._file = file
+        self._made = made
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        """Write lines."""
+        self._digest.update(data)
+        self._file.write(data)
+
+    def finish(self, counts: LineCounts) -> None:
+        """Write the record, after the last lines."""
+        record = {
+            "counts": msgspec.to_builtins(counts),
+            "made": self._made,
+            "sha256": self._digest.hexdigest(),
+        }
+        write_whole(_record_path(self._out), [canonical_json(record)])
+
+
+@contextmanager
+def writing_file(out: Path, made: Mapping[str, Any]) -> Iterator[LinesFile]:
+    """Write a file of lines, complete or not at all.
+
+    Args:
+        out: The file.
+        made: Recipe and input files.
+    """
+    with writing_whole(out) as file:
+        yield LinesFile(out, file, made)
+
+
+def annotate_at_once(
+    inputs: Inputs,
+    write: Callable[[str], object],
+    *,
+    show_text: bool,
+    read: Callable[[], Iterable[Record]] | None = None,
+) -> LineCounts:
+    """Annotate all documents in this process, and write their lines immediately.
+
+    Args:
+        inputs: The input files.
+        write: Called with the lines of each batch.
+        show_text: Whether to write the text of each entity.
+        read: Reads the documents. Default: those of the input files.
+
+    Raises:
+        BuildError: Too many documents are set aside.
+        SourceError: An input has changed meanwhile.
+    """
+    pipeline = inputs.pipeline
+    names = list_document_names(inputs)
+    outcomes: list[Outcome] = []
+    for split, paths in inputs.files.items():
+        source = inputs.source.for_split(split)
+        cuts = (source.cut(Part(str(path)), target_bytes=UNIT_BYTES) for path in paths)
+        parts = tuple(chain.from_iterable(cuts)) or (Part(""),)
+        unit = Unit(split, 0, 0, 0, parts, ("",) * len(parts))
+        reader = Reader(
+            unit, pipeline, as_given(source, names) if read is None else _as_parts(read)
+        )
+        sink = Lines(_Encoded(write), "", show_text=show_text)
+        for documents in reader.batches():
+            for annotated in annotate(documents, reader.account, pipeline):
+                sink.add(annotated, reader.account)
+        if paths and reader.digests != [digest_part(part, source) for part in parts]:
+            raise changed_error(paths[0])
+        reader.account.counts.mentions = sink.close(reader.account).mentions
+        outcomes.append(reader.account.outcome(unit))
+        check_set_aside(pipeline, split, outcomes[-1:])
+    return count(outcomes)
+
+
+def _as_parts(read: Callable[[], Iterable[Record]]) -> Callable[[Part], Iterable[Record]]:
+    return lambda _: read()
+
+
+class _Encoded(NamedTuple):
+    """Writes bytes of UTF-8 to a function that takes text."""
+
+    take: Callable[[str], object]
+
+    def write(self, data: bytes) -> None:
+        """Write text."""
+        self.take(data.decode())
+
+
+def load_finished(out: Path, made: Mapping[str, Any]) -> LineCounts | None:
+    """Return the counts of an existing file; None if there is none.
+
+    Args:
+        out: The file.
+        made: Recipe and input files of this run.
+
+    Raises:
+        AnnotateError: The file was written by another program, or changed.
+        BuildError: The file was made from other inputs or options.
+    """
+    if not out.exists():
+        return None
+    record = _read_record(out)
+    if record is None or record.sha256 != hash_file(out):
+        raise AnnotateError(
+            f"{out}: the file exists, and was changed or not written by this command; name another "
+            "--out, or remove it"
+        )
+    different = list_differences(record.made, msgspec.json.decode(canonical_json(made)))
+    if different:
+        raise BuildError(
+            f"{out}: holds lines of something else; different: {', '.join(different)}; choose "
+            "another --out or remove it"
+        )
+    return record.counts
+
+
+class _Record(msgspec.Struct):
+    counts: LineCounts
+    made: dict[str, Any]
+    sha256: str
+
+
+def _record_path(out: Path) -> Path:
+    return out.with_name(f"{out.name}.made.json")
+
+
+def _read_record(out: Path) -> _Record | None:
+    try:
+        return msgspec.json.decode(_record_path(out).read_bytes(), type=_Record)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,118 @@
+"""The sink of a build: encodes documents as rows of a piece."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mslm_data.builds.data_loss import check_labels
+from mslm_data.builds.stages import (
+    attempts,
+    load_word_table,
+    make_annotator,
+    make_schema,
+    make_segmenter,
+)
+from mslm_data.builds.unit import Account
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.reason import Reason
+from mslm_data.encode.encoder import Encoder
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.pipeline import Pipeline
+from mslm_data.shard.pieces import write_piece
+from mslm_data.shard.write import ShardRecord
+from mslm_data.source.reading.records import NO_TOKEN
+
+
+class Rows:
+    """Encodes the documents of a work unit as rows, and writes them as a piece."""
+
+    def __init__(self, pipeline: Pipeline, tokenizer: Tokenizer, path: Path) -> None:
+        """Begin a piece without rows.
+
+        Args:
+            pipeline: The pipeline.
+            tokenizer: The tokenizer.
+            path: File of the piece.
+        """
+        self._pipeline = pipeline
+        self._path = path
+        self._segmenter = make_segmenter(pipeline)
+        # Label -> index. Labels that the pipeline does not name follow by first occurrence; joining
+        # pieces gives them the indices of the shard.
+        self._labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
+        self._doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
+        self._parts: list[Examples] = []
+
+        self._encoder = Encoder(
+            load_word_table(tokenizer),
+            self._labels,
+            pipeline.encode,
+            corpus=pipeline.name,
+            weak=make_annotator(pipeline).weak,
+            context=pipeline.annotate.context,
+            doc_labels=self._doc_labels,
+        )
+
+    def add(self, documents: Documents, account: Account) -> None:
+        """Segment and encode documents; see `unit.Sink`."""
+        for label in documents.mentions.used_labels():
+            self._labels.setdefault(label, len(self._labels))
+        # A unit is too small to tell whether labels repeat. But long ones, and more than the column
+        # holds, are an error before a piece or a receipt has them.
+        check_labels(self._pipeline, labels=[*self._labels])
+
+        def refuse(document: Documents, reason: Reason) -> None:
+            account.drop(document, np.zeros(1, np.int64), reason, are_annotated=True)
+
+        segmented = attempts(documents, self._segmenter.sentences, "segmenter", refuse)
+        for batch, sentences in segmented:
+            of_documents = {*(self._doc_labels or ()), *filter(None, batch.doc_labels or ())}
+            check_labels(self._pipeline, doc_labels=of_documents)
+            self._encode(self._in_context(batch, sentences, account), sentences, account)
+
+    def close(self, account: Account) -> ShardRecord:
+        """Write the piece; see `unit.Sink`."""
+        if not self._parts:
+            # Encode an empty batch, so that the piece has all columns.
+            empty = Documents.from_documents([])
+            documents = self._in_context(empty, empty.sentences, account)
+            self._encode(documents, empty.sentences, account)
+        examples = concatenate(self._parts)
+
+        names = [*self._labels]
+        used = np.unique(examples.span_labels.values).tolist()
+        account.labels = dict.fromkeys(names[number] for number in used)
+        account.doc_labels = dict.fromkeys(self._doc_labels or ())
+        doc_labels = None if self._doc_labels is None else [*self._doc_labels]
+        return write_piece(self._path, examples, make_schema(self._pipeline, names, doc_labels))
+
+    def _encode(self, documents: Documents, sentences: Ranges, account: Account) -> None:
+        examples, counts = self._encoder.encode(documents, sentences)
+        account.counts += counts
+        self._parts.append(examples)
+
+        with_rows = set(examples.doc_ids or ())
+        if len(with_rows) < len(documents):
+            is_bare = [doc_id not in with_rows for doc_id in documents.ids]
+            # All of their mentions are left out already, as no token is theirs.
+            bare = documents.take(np.flatnonzero(is_bare))
+            none = bare.mentions.choose(np.empty(0, np.int64))
+            account.drop(bare.with_mentions(none), np.arange(len(bare)), NO_TOKEN)
+
+    def _in_context(self, documents: Documents, sentences: Ranges, account: Account) -> Documents:
+        """Find the contexts of mentions, and leave out those of `annotate.leave_out_context`."""
+        annotate = self._pipeline.annotate
+        if not annotate.context and not annotate.leave_out_context:
+            return documents
+
+        from mslm_data.annotate.context import contexts, without  # most builds do not need it
+
+        mentions = replace(documents.mentions, contexts=contexts(documents, sentences))
+        kept, left_out = without(mentions, annotate.leave_out_context)
+        for reason, number in left_out.items():
+            account.counts.leave_out(reason, number)
+        return documents.with_mentions(kept)

@@ -1,0 +1,165 @@
+"""Runs the tasks of a build, in any process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mslm_data.builds import decontaminate, scan
+from mslm_data.builds.copies import find_drops
+from mslm_data.builds.folder import Receipt, Unfinished
+from mslm_data.builds.stages import load_annotator, make_schema, make_source
+from mslm_data.builds.tasks import (
+    BuildUnit,
+    Cut,
+    Digest,
+    FindDrops,
+    Join,
+    ReadUnit,
+    Task,
+    Unpack,
+)
+from mslm_data.builds.unit import Reader, build_unit, read_unit
+from mslm_data.data.document import Part
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.errors import MslmDataError
+from mslm_data.io.files import writing_whole
+from mslm_data.kernels import _jit
+from mslm_data.pipeline import AnnotateOptions, Pipeline
+from mslm_data.segment import SEGMENTERS
+from mslm_data.shard.pieces import join
+from mslm_data.shard.write import ShardRecord
+from mslm_data.source import SOURCES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRows:
+    """Work units write rows.
+
+    Attributes:
+        tokenizer: The tokenizer.
+    """
+
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToLines:
+    """Work units write JSON lines of entities.
+
+    Attributes:
+        names: Path of a possible single-document file -> its path relative to the input.
+        show_text: Whether to write the text of each entity.
+    """
+
+    names: Mapping[str, str]
+    show_text: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Runs the tasks of a build; see `engine.Work`.
+
+    Attributes:
+        pipeline: The pipeline.
+        folder: The output folder, or that of unfinished lines.
+        to: What work units write.
+    """
+
+    pipeline: Pipeline
+    folder: Path
+    to: ToRows | ToLines
+
+    def __call__(self, task: Task) -> Any:  # noqa: PLR0911 - one for each kind of task
+        """Run a task, and return its answer."""
+        unfinished = Unfinished(self.folder)
+        source = make_source(self.pipeline)
+        match task:
+            case Unpack():
+                return scan.unpack(task)
+            case Cut(split, path, target_bytes):
+                return list(source.for_split(split).cut(Part(path), target_bytes=target_bytes))
+            case ReadUnit():
+                return read_unit(task, self.pipeline, unfinished)
+            case FindDrops():
+                return find_drops(task, self.pipeline, unfinished)
+            case BuildUnit():
+                # With its receipt, the unit is done.
+                receipt = self._build(task, unfinished)
+                unfinished.write_receipt(task.name, receipt)
+                return receipt
+            case Digest():
+                return scan.digest(task, source)
+            case Join():
+                return self._join(task, unfinished)
+
+    def _build(self, task: BuildUnit, unfinished: Unfinished) -> Receipt:
+        if isinstance(self.to, ToRows):
+            from mslm_data.builds.rows import Rows
+
+            reader = Reader(task.unit, self.pipeline)
+            sink = Rows(self.pipeline, self.to.tokenizer, unfinished.piece(task.name))
+            return build_unit(task, reader, self.pipeline, sink, unfinished)
+
+        from mslm_data.builds.lines import Lines, as_given
+
+        source = make_source(self.pipeline).for_split(task.unit.split)
+        reader = Reader(task.unit, self.pipeline, as_given(source, self.to.names))
+        path = unfinished.piece(task.name, ".jsonl")
+        with writing_whole(path, durable=False) as file:
+            lines = Lines(file, path.name, show_text=self.to.show_text)
+            return build_unit(task, reader, self.pipeline, lines, unfinished)
+
+    def _join(self, task: Join, unfinished: Unfinished) -> ShardRecord:
+        pieces = [unfinished.piece(name) for name in task.pieces]
+        # The shard may be complete: a process can die while it removes the pieces.
+        record = unfinished.joined(task.name, task.made)
+        if record is None:
+            path = self.folder / task.split / task.file
+            record = join(pieces, path, make_schema(self.pipeline, task.labels, task.doc_labels))
+            unfinished.write_joined(task.name, task.made, record)
+        for piece in pieces:
+            piece.unlink(missing_ok=True)
+        return record
+
+
+class _Stages(msgspec.Struct):
+    """Stages to load in advance, from `Pipeline.to_preload`."""
+
+    source: str
+    annotate: AnnotateOptions
+    segment: str
+    decontaminate: tuple[str, ...] = ()
+
+
+def load_stages(argument: str) -> None:
+    """Load models, compiled kernels and held-out folders, so that worker processes share them.
+
+    Errors are ignored here. Workers meet them again, and report them.
+
+    Args:
+        argument: From `Pipeline.to_preload`.
+    """
+    stages = msgspec.json.decode(argument, type=_Stages)
+    with suppress(MslmDataError):
+        SOURCES.load(stages.source)
+        SEGMENTERS.load(stages.segment)
+    _jit.load_compiled()
+    with suppress(MslmDataError):
+        load_annotator(stages.annotate)
+    if stages.decontaminate:
+        # A tokenizer that started threads before a fork prints a warning in each worker.
+        threads = os.environ.get("TOKENIZERS_PARALLELISM")
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        with suppress(MslmDataError):
+            decontaminate.load_folders(stages.decontaminate)
+        if threads is None:
+            del os.environ["TOKENIZERS_PARALLELISM"]
+        else:
+            os.environ["TOKENIZERS_PARALLELISM"] = threads

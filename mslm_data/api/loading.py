@@ -28,7 +28,7 @@ from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import splits_table
 
 if TYPE_CHECKING:
-    from mslm_data.shard.export import Export
+    from mslm_data.shard.export import ExportedSplit
 
 
 def load(folder: str | Path) -> Shards:
@@ -121,16 +121,18 @@ class Shards(BuiltFolder):
         out: str | Path,
         splits: Sequence[str] | None = None,
         progress: Callable[[int, int], None] = lambda *_: None,
-    ) -> Export:
+    ) -> dict[str, ExportedSplit]:
         """Write rows for tools that do not read Arrow, as `mslm-data export` does.
 
         Args:
-            to: `parquet`, `mds` or `jsonl` with all columns; or `gliner`, `docbin` or `conll` with
+            to: `parquet` or `jsonl` with all columns; or `gliner`, `docbin` or `conll` with
                 words and mentions, for folders built with `encode.keep_text`.
-            out: A new folder, created complete or not at all. Does nothing if it has this export
-                already.
+            out: A new folder, created complete or not at all.
             splits: Names of splits. Default: all.
             progress: Called with the number of written rows and of all rows.
+
+        Returns:
+            Name of each split -> number of its rows, files and bytes.
 
         Raises:
             CallError: `to` is unknown, or `splits` is empty.

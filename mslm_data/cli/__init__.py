@@ -28,7 +28,7 @@ COMMANDS = {
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that two splits share, exactly or nearly.",
     "subset": "Write some documents as a new folder, for few-shot experiments.",
-    "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
+    "export": "Write rows as parquet or JSON lines, for tools that do not read Arrow.",
     "push": "Upload a built folder to the Hugging Face hub, except patients' text.",
     "doctor": "List versions, extras, CPUs and the cache, and mask a test batch.",
     "recipes": "List the shipped pipelines and strategies, or print one to copy.",

@@ -15,10 +15,9 @@ from mslm_data.cli.output import counted, echo, print_json
 @click.option(
     "--to",
     required=True,
-    type=click.Choice(["parquet", "mds", "jsonl", "gliner", "docbin", "conll"]),
-    help="Output format. With all columns: parquet, a file per shard; mds of mosaicml-streaming, "
-    "in files of at most 64 MiB; jsonl, an object per row, with keys as strings. With words and "
-    "mentions: gliner, spaCy's docbin, or conll.",
+    type=click.Choice(["parquet", "jsonl", "gliner", "docbin", "conll"]),
+    help="Output format, a file per shard. With all columns: parquet; jsonl, an object per row, "
+    "with keys as strings. With words and mentions: gliner, spaCy's docbin, or conll.",
 )
 @click.option(
     "--out",
@@ -32,7 +31,7 @@ from mslm_data.cli.output import counted, echo, print_json
 def command(folder: Path | str, to: str, out: Path, splits: tuple[str, ...], as_json: bool) -> None:
     """Write the rows of DIR for trainers and tools that do not read Arrow.
 
-    parquet, mds and jsonl have all columns of DIR, under the same names. gliner, docbin and conll
+    parquet and jsonl have all columns of DIR, under the same names. gliner, docbin and conll
     have the words of each row with its mentions, and need a folder built with --set
     encode.keep_text=true. DIR2 has a copy of the tokenizer. It is created complete or not at all:
     after an interruption, run the same command again. Token ids can be turned back into text, so an
@@ -41,34 +40,25 @@ def command(folder: Path | str, to: str, out: Path, splits: tuple[str, ...], as_
     \b
     Example:
         mslm-data export shards/ncbi --to parquet --out parquet/ncbi
-        mslm-data export shards/ncbi --to mds --split train --out mds/ncbi
+        mslm-data export shards/ncbi --to jsonl --split train --out jsonl/ncbi
         mslm-data export shards/ncbi --to gliner --out gliner/ncbi
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.progress import counting
+    from mslm_data.shard.export import OF_WORDS
 
+    shards = load(folder)
     with counting("export", "rows") as count:
-        exported = load(folder).export(to=to, out=out, splits=splits or None, progress=count)
+        exported = shards.export(to=to, out=out, splits=splits or None, progress=count)
 
-    written = {
-        name: {
-            "rows": sum(file.rows for file in files),
-            "files": len(files),
-            "bytes": sum(file.bytes for file in files),
-        }
-        for name, files in exported.splits.items()
-    }
+    protected = shards.manifest.protected
     if as_json:
-        print_json(
-            {"out": str(out), "to": exported.to, "protected": exported.protected, "splits": written}
-        )
+        written = {name: size._asdict() for name, size in exported.items()}
+        print_json({"out": str(out), "to": to, "protected": protected, "splits": written})
         return
 
-    for name, counts in written.items():
-        rows, files = counted(counts["rows"], "row"), counted(counts["files"], "file")
-        echo(f"{out / name}: {rows} in {files}")
-    if exported.protected:
-        echo(f"{out}: patients' text{'' if exported.has_words else _FROM_IDS}")
-
-
-_FROM_IDS = ", as token ids can be turned back into it"
+    for name, size in exported.items():
+        echo(f"{out / name}: {counted(size.rows, 'row')} in {counted(size.files, 'file')}")
+    if protected:
+        from_ids = "" if to in OF_WORDS else ", as token ids can be turned back into it"
+        echo(f"{out}: patients' text{from_ids}")

@@ -122,7 +122,7 @@ def test_build__context_bytes_do_not_depend_on_workers(inputs: Path, tmp_path: P
     assert made.tree(tmp_path / "one") == made.tree(tmp_path / "two")
 
 
-@pytest.mark.parametrize("to", ["parquet", "jsonl", "mds"])
+@pytest.mark.parametrize("to", ["parquet", "jsonl"])
 def test_export__writes_contexts(to: str, inputs: Path, tmp_path: Path) -> None:
     made.built(tmp_path / "out", inputs, pipeline_of(context=True))
 

@@ -1,13 +1,14 @@
-"""Exports to parquet, MDS, JSON lines and other formats, opened with independent readers."""
+"""Exports to parquet, JSON lines and other formats, opened with independent readers."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 import shutil
 import stat
-from collections.abc import Callable
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import fsspec
@@ -19,10 +20,9 @@ from mslm_data.io import files as whole_files
 from tests import made
 from tests.cli.running import run
 from tests.cli.test_killed import killed, temporaries
-from tests.shard.mds_reader import read_split
 from tests.support.cases import long
 
-OF_COLUMNS = ("parquet", "mds", "jsonl")
+OF_COLUMNS = ("parquet", "jsonl")
 OF_WORDS = ("gliner", "docbin", "conll")
 KINDS = (*OF_COLUMNS, *OF_WORDS)
 
@@ -60,13 +60,10 @@ def test_export__all_files_are_private_and_counted(to: str, folder: Path, tmp_pa
     assert {name: of["rows"] for name, of in done.json["splits"].items()} == splits
     assert (done.json["out"], done.json["to"], done.json["protected"]) == (str(out), to, False)
 
+    for split, of in done.json["splits"].items():
+        sizes = [path.stat().st_size for path in (out / split).iterdir()]
+        assert (of["files"], of["bytes"]) == (len(sizes), sum(sizes))
     record = json.loads((out / "export.json").read_bytes())
-    for split, files in record["splits"].items():
-        assert sum(file["rows"] for file in files) == splits[split]
-        for file in files:
-            data = (out / split / file["file"]).read_bytes()
-            assert len(data) == file["bytes"]
-            assert hashlib.sha256(data).hexdigest() == file["sha256"]
     assert record["labels"] == list(md.load(folder).labels)
     assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
 
@@ -102,11 +99,21 @@ def test_export__jsonl_has_one_object_per_row_and_exact_keys(folder: Path, tmp_p
     assert isinstance(json.loads(first)["key"], str)
 
 
-def test_export__mds_equals_an_independent_reader(folder: Path, tmp_path: Path) -> None:
-    run("export", folder, "--to", "mds", "--out", tmp_path / "out")
+def test_page__writes_mds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streaming.vision", ModuleType("vision"))  # needs torchvision
+    pytest.importorskip("streaming")
+    from streaming import StreamingDataset
 
-    for split in md.load(folder):
-        assert read_split(tmp_path / "out" / split) == rows_of(folder, split)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "shards/ncbi")
+    page = (Path(__file__).parents[2] / "docs" / "exporting.md").read_text()
+    (code,) = re.findall("```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(code, {"md": md})  # noqa: S102 - our own page
+
+    for name, split in md.load(folder).items():
+        rows = StreamingDataset(local="mds/ncbi", split=name, batch_size=1)
+        assert [row["input_ids"].tolist() for row in rows] == [row["input_ids"] for row in split]
+        assert [row["bio"].tolist() for row in rows] == [row["bio"] for row in split]
 
 
 def test_export__exports_selected_splits_only(folder: Path, tmp_path: Path) -> None:
@@ -134,13 +141,12 @@ def test_export__marks_patients_text(tmp_path: Path) -> None:
     run("build", "--source", "blurb/bc2gm", "--sample", "--set", "about.protected=true",
         "--out", tmp_path / "notes")  # fmt: skip
 
-    done = run("export", tmp_path / "notes", "--to", "mds", "--out", tmp_path / "out")
+    done = run("export", tmp_path / "notes", "--to", "jsonl", "--out", tmp_path / "out")
 
     assert done.out.splitlines()[-1] == (
         f"{tmp_path}/out: patients' text, as token ids can be turned back into it"
     )
     assert json.loads((tmp_path / "out" / "export.json").read_bytes())["about"]["protected"] is True
-    assert "**Patients' text:" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_export__equal_rows_give_equal_bytes(folder: Path, tmp_path: Path) -> None:
@@ -308,71 +314,18 @@ def test_export__words_require_text(to: str, tmp_path: Path) -> None:
 # Invalid folders --------------------------------------------------------------------------------
 
 
-def test_export__second_run_does_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("export", folder, "--to", "parquet", "--out", tmp_path / "out")
-    first = run(*words)
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
-
-    assert run(*words) == first
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
-
-
-@pytest.mark.parametrize("words", [("--to", "jsonl"), ("--to", "parquet", "--split", "test")])
-def test_export__rejects_a_folder_of_another_export(
-    words: tuple[str, ...], folder: Path, tmp_path: Path
-) -> None:
-    run("export", folder, "--to", "parquet", "--out", tmp_path / "out")
-    before = made.tree(tmp_path / "out")
-
-    done = run("export", folder, *words, "--out", tmp_path / "out")
-
-    assert done.code == 1
-    assert (
-        f"{tmp_path}/out: expected a new folder, got an export to parquet of test, train, "
-        "validation that differs from the one requested; choose another --out, or remove the folder"
-    ) in done.err
-    assert made.tree(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize("to", KINDS)
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
-def test_export__second_run_rejects_a_damaged_file(
-    damage: Callable[[Path], object], to: str, folder: Path, tmp_path: Path
-) -> None:
-    words = ("export", folder, "--to", to, "--out", tmp_path / "out")
-    run(*words)
-    path = sorted((tmp_path / "out" / "test").glob("data*" if to != "mds" else "shard*"))[-1]
-    damage(path)
-
-    done = run(*words)
-
-    assert done.code == 1
-    assert f"{path}: expected the file listed in export.json, got" in done.err
-    assert f"remove {tmp_path}/out and run the same command again" in done.err
-
-
-def test_export__second_run_rejects_a_missing_index(folder: Path, tmp_path: Path) -> None:
-    words = ("export", folder, "--to", "mds", "--out", tmp_path / "out")
-    run(*words)
-    (tmp_path / "out" / "test" / "index.json").unlink()
-
-    assert "test/index.json: expected the file listed in export.json, got none" in run(*words).err
-
-
-@pytest.mark.parametrize("kind", ["other files", "a file", "a dead link", "no export", "the built folder"])  # fmt: skip
+@pytest.mark.parametrize("kind", ["other files", "a file", "an export", "the built folder"])
 def test_export__rejects_foreign_files(kind: str, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if kind == "the built folder":
         out = Path(shutil.copytree(folder, out))
     elif kind == "a file":
         out.write_text("mine")
-    elif kind == "a dead link":
-        out.symlink_to(tmp_path / "nothing")
+    elif kind == "an export":
+        run("export", folder, "--to", "jsonl", "--out", out)
     else:
         out.mkdir()
-        (out / ("export.json" if kind == "no export" else "notes.txt")).write_text("{}")
+        (out / "notes.txt").write_text("{}")
     before = made.tree(tmp_path)
 
     done = run("export", folder, "--to", "jsonl", "--out", out)
@@ -400,11 +353,11 @@ def test_export__leaves_a_folder_alone_that_fills_meanwhile(folder: Path, tmp_pa
         (out / "mine").write_text("x")
 
     with pytest.raises(md.MslmDataError, match="expected a new or empty folder"):
-        md.load(folder).export(to="mds", out=out, progress=fill)
+        md.load(folder).export(to="jsonl", out=out, progress=fill)
     assert made.tree(tmp_path) == {"out/mine": b"x"}
 
 
-@pytest.mark.parametrize("to", ["mds", "conll", *long("parquet", "jsonl", "gliner", "docbin")])
+@pytest.mark.parametrize("to", ["conll", *long("parquet", "jsonl", "gliner", "docbin")])
 def test_export__killed_run_leaves_no_folder_and_the_next_run_cleans_up(
     to: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -437,8 +390,8 @@ def test_export__damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--to", "csv"), 2, "'csv' is not one of 'parquet', 'mds', 'jsonl'"),
-        (("--to", "mds", "--split", "trai"), 1, "no split 'trai'; did you mean 'train'?"),
+        (("--to", "csv"), 2, "'csv' is not one of 'parquet', 'jsonl'"),
+        (("--to", "jsonl", "--split", "trai"), 1, "no split 'trai'; did you mean 'train'?"),
         ((), 2, "Missing option '--to'"),
     ],
 )
@@ -453,10 +406,8 @@ def test_export__rejects_invalid_calls(
 
 
 def test_export__rejects_unknown_kinds_and_missing_folders(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        CallError, match=r"expected one of parquet, mds, .*, conll, got 'parket'; did"
-    ):
+    with pytest.raises(CallError, match=r"expected one of parquet, .*, conll, got 'parket'; did"):
         md.load(folder).export(to="parket", out=tmp_path / "out")
 
-    done = run("export", tmp_path / "nothing", "--to", "mds", "--out", tmp_path / "out")
+    done = run("export", tmp_path / "nothing", "--to", "jsonl", "--out", tmp_path / "out")
     assert (done.code, "no such folder" in done.err) == (1, True)

@@ -57,7 +57,7 @@ def test_main__all_files_of_commands_are_private(
             "encode.keep_text=true",
         ),
         ("look", out, "--out", world / "page.html"),
-        ("export", out, "--to", "mds", "--out", world / "exported"),
+        ("export", out, "--to", "jsonl", "--out", world / "exported"),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
         ("vocab", "scores", "frequency", out),

@@ -15,6 +15,7 @@ moved.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -113,7 +114,7 @@ def run_tests(tree: Path, tests: Sequence[str], *, options: Sequence[str]) -> st
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests],
         cwd=tree,
         # Programs that tests start must import the copy too, whatever is installed.
-        env={**_environment(), "PYTHONPATH": str(tree)},
+        env=os.environ | {"PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
         check=False,
@@ -124,12 +125,6 @@ def run_tests(tree: Path, tests: Sequence[str], *, options: Sequence[str]) -> st
     if ran.returncode != 1 or failed is None:
         raise RuntimeError(f"pytest ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr}")
     return failed[1]
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -97,17 +97,6 @@ def test_collate__pads_with_the_id_of_pad() -> None:
     assert (batch["attention_mask"] == 0).any()
 
 
-def test_concatenate__rows_without_a_rate_have_rate_1() -> None:
-    joint, diffusion = (
-        Masked.by_strategy(fixed_examples(3), SOME[number], seed=3, epoch=1) for number in (0, 3)
-    )
-
-    rates = Masked.concatenate([joint, diffusion]).batch()["mask_rates"]
-
-    assert rates.tolist() == [1, 1, 1, *diffusion.batch()["mask_rates"].tolist()]
-    assert "mask_rates" not in Masked.concatenate([joint, joint]).batch()
-
-
 def test_collate__makes_a_batch_of_nothing() -> None:
     batch = masked_batch(fixed_examples(3), rows=[])
 

@@ -16,11 +16,8 @@ import pytest
 
 import mslm_data as md
 from mslm_data.errors import CallError
-from mslm_data.io import files as whole_files
 from tests import made
 from tests.cli.running import run
-from tests.cli.test_killed import killed, temporaries
-from tests.support.cases import long
 
 OF_COLUMNS = ("parquet", "jsonl")
 OF_WORDS = ("gliner", "docbin", "conll")
@@ -70,7 +67,7 @@ def test_export__all_files_are_private_and_counted(to: str, folder: Path, tmp_pa
     for path in [out, *out.rglob("*")]:
         mode = stat.S_IMODE(path.stat().st_mode)
         assert mode == (0o700 if path.is_dir() else 0o600), path
-    assert temporaries(tmp_path) == []
+    assert [*tmp_path.rglob(".*")] == []
 
 
 def test_export__datasets_and_pandas_read_parquet(folder: Path, tmp_path: Path) -> None:
@@ -355,22 +352,6 @@ def test_export__leaves_a_folder_alone_that_fills_meanwhile(folder: Path, tmp_pa
     with pytest.raises(md.MslmDataError, match="expected a new or empty folder"):
         md.load(folder).export(to="jsonl", out=out, progress=fill)
     assert made.tree(tmp_path) == {"out/mine": b"x"}
-
-
-@pytest.mark.parametrize("to", ["conll", *long("parquet", "jsonl", "gliner", "docbin")])
-def test_export__killed_run_leaves_no_folder_and_the_next_run_cleans_up(
-    to: str, folder: Path, tmp_path: Path
-) -> None:
-    words = ("export", folder, "--to", to, "--out", tmp_path / "out")
-    killed(*words)
-    left = temporaries(tmp_path)
-    if whole_files.fcntl is None:
-        pytest.skip("without locks all of it stays")
-    assert not (tmp_path / "out").exists()
-    assert len(left) == 2  # The folder, and a file in it.
-
-    assert run(*words).code == 0
-    assert temporaries(tmp_path) == []
 
 
 def test_export__damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) -> None:

@@ -443,7 +443,7 @@ class RecallOfUnseen:
             **recall_by_class(
                 table_DK3[:, :, 0], table_DK3[:, :, 1], with_concepts=self._with_concepts
             ),
-            "f1_interval": interval(_ratio(2 * hits, gold + predicted)),
+            "f1_interval": interval(ratio(2 * hits, gold + predicted)),
             "documents": len(self._documents),
         }
 
@@ -463,11 +463,11 @@ def recall_by_class(gold_DK: Ints, hits_DK: Ints, *, with_concepts: bool) -> dic
         if column == SYNONYM and not with_concepts:
             continue
         gold, hits = int(gold_DK[:, column].sum()), int(hits_DK[:, column].sum())
-        recalls = _ratio(hit_samples[:, column], gold_samples[:, column])
+        recalls = ratio(hit_samples[:, column], gold_samples[:, column])
         results[name] = {
             "gold": gold,
             "hits": hits,
-            "recall": float(_ratio(hits, gold)),
+            "recall": float(ratio(hits, gold)),
             "recall_interval": interval(recalls),
         }
     return results
@@ -504,13 +504,13 @@ def interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _ratio(numerator: Any, denominator: Any) -> npt.NDArray[np.float64]:
+def ratio(numerator: Any, denominator: Any) -> npt.NDArray[np.float64]:
     """Divide; 0 where the denominator is 0."""
     denominator = np.asarray(denominator)
-    ratio: npt.NDArray[np.float64] = np.divide(
+    quotient: npt.NDArray[np.float64] = np.divide(
         numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0
     )
-    return ratio
+    return quotient
 
 
 def _normalise(text: str) -> str:

@@ -7,24 +7,22 @@ narrow, because mentions of one document are not independent.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import tokenizers
 
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
-from mslm_data.annotate.relabel import UNWANTED, relabel
+from mslm_data.annotate.relabel import relabel
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.term_table import read_terms
 from mslm_data.builds.copies import DUPLICATE_ID
@@ -36,6 +34,7 @@ from mslm_data.builds.data_loss import (
     check_set_aside,
 )
 from mslm_data.builds.stages import (
+    Inputs,
     attempts,
     find_inputs,
     forget_annotator,
@@ -44,9 +43,8 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.builds.tasks import Unit
-from mslm_data.builds.unit import Reader, annotate
-from mslm_data.data.counts import in_aside
-from mslm_data.data.document import Part, SetAside, Span
+from mslm_data.builds.unit import Account, Reader, annotate
+from mslm_data.data.document import Part
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
@@ -57,6 +55,7 @@ from mslm_data.metrics import (
     KnownMentions,
     decode_all,
     interval,
+    ratio,
     recall_by_class,
     resample,
 )
@@ -65,112 +64,13 @@ from mslm_data.segment import Segmenter
 from mslm_data.shard.built_folder import load_splits
 from mslm_data.shard.manifest import Manifest
 
-Place: TypeAlias = tuple[int, int]
-"""Start and end of a mention in characters, half open."""
-Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _LABELS_SHOWN = 20
 """Maximum number of labels in a message."""
 
 
-class Scores(NamedTuple):
-    """Precision, recall and F1, for exact matches and for overlaps; 0 instead of a division by 0.
-
-    Each is a number, or an array with a number per set of counts.
-    """
-
-    exact_precision: Any
-    exact_recall: Any
-    exact_f1: Any
-    overlap_precision: Any
-    overlap_recall: Any
-    overlap_f1: Any
-
-
-class Agreement:
-    """Counts of one label, per document.
-
-    Attributes:
-        gold: Number of gold mentions.
-        found: Number of found mentions.
-        exact: Number of found mentions with the start and end of a gold one.
-        found_overlapping: Number of found mentions that share a character with a gold one.
-        gold_overlapping: Number of gold mentions that share a character with a found one.
-    """
-
-    def __init__(self) -> None:
-        self._documents = 0
-        self._table = DocumentTable(5)  # the counts in the order above
-
-    def add(
-        self,
-        gold: Sequence[Place],
-        found: Sequence[Place],
-        classes: Sequence[int] | None = None,
-    ) -> None:
-        """Add the flat, sorted mentions of a document.
-
-        Args:
-            gold: Gold mentions.
-            found: Mentions that the annotator found.
-            classes: Index into `metrics.CLASSES` for each gold mention. Default: all are new.
-        """
-        document = self._documents
-        self._documents += 1
-
-        places = set(found)
-        of_gold = [(1, 0, place in places, 0, _overlaps(place, found)) for place in gold]
-        of_found = [(0, 1, 0, _overlaps(place, gold), 0) for place in found]
-        self._table.add([document] * len(gold), NEW if classes is None else classes, of_gold)
-        self._table.add([document] * len(found), NEW, of_found)
-
-    @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """The counts of each document in the order above, int64 `[D, 5]`."""
-        counts: npt.NDArray[np.int64] = self._table.sums(self._documents).sum(axis=1)
-        return counts
-
-    def totals(self) -> dict[str, int]:
-        """Return the totals of `gold`, `found` and `exact`."""
-        gold, found, exact, _, _ = self.counts.sum(axis=0).tolist()
-        return {"gold": gold, "found": found, "exact": exact}
-
-    def scores(self) -> dict[str, float]:
-        """Return name -> score over all documents; see `Scores`."""
-        scores = _scores(self.counts.sum(axis=0))
-        return {name: float(value) for name, value in scores._asdict().items()}
-
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """Return name -> 95 % interval of the score. The same counts give the same intervals."""
-        drawn = _scores(resample(self.counts))
-        return {name: interval(values) for name, values in drawn._asdict().items()}
-
-    def unseen(self, *, with_concepts: bool) -> dict[str, dict[str, Any]]:
-        """Return exact and overlap recall for each class of gold mentions.
-
-        Args:
-            with_concepts: Whether to include the class `synonym`.
-
-        Returns:
-            Class -> `gold`, `exact`, and `exact_recall` and `overlap_recall` with their intervals.
-        """
-        gold, _, exact, _, overlapping = np.moveaxis(self._table.sums(self._documents), -1, 0)
-        recalls = recall_by_class(gold, exact, with_concepts=with_concepts)
-        by_overlap = recall_by_class(gold, overlapping, with_concepts=with_concepts)
-        return {
-            name: {
-                "gold": recall["gold"],
-                "exact": recall["hits"],
-                "exact_recall": recall["recall"],
-                "exact_recall_interval": recall["recall_interval"],
-                "overlap_recall": by_overlap[name]["recall"],
-                "overlap_recall_interval": by_overlap[name]["recall_interval"],
-            }
-            for name, recall in recalls.items()
-        }
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """The result of an audit.
 
@@ -178,14 +78,26 @@ class Audit:
         gold: What became of the gold documents and mentions.
         found_left_out: Reason -> number of found mentions that the folder's pipeline leaves out by
             context.
-        labels: Label -> its counts.
-        with_concepts: Whether both training and gold mentions have concepts.
+        labels: Label -> its scores, see `score`, and `unseen`, see `score_classes`, if there are
+            training mentions.
     """
 
     gold: Outcome
     found_left_out: Counter[Reason]
-    labels: dict[str, Agreement]
-    with_concepts: bool
+    labels: Mapping[str, Mapping[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts and scores as plain values."""
+        counts = self.gold.counts
+        found_left_out = sorted(self.found_left_out.items())
+        return {
+            "documents": counts.written,
+            "set_aside": counts.set_aside,
+            "gold_mentions": counts.given_mentions,
+            "gold_left_out": counts.left_out,
+            "found_left_out": {reason.text: number for reason, number in found_left_out},
+            "labels": self.labels,
+        }
 
 
 def audit(
@@ -208,53 +120,65 @@ def audit(
             mentions of the files are the gold ones, whatever its annotator; "none" ignores them.
         inputs: Gold files or folders.
         labels: Gold label -> the folder's label. Only these labels are compared, because gold may
-            not annotate others.
+            not annotate others. If empty, the labels of gold mentions that the folder has too.
         train: Mentions that the annotator may have learned, to classify gold mentions.
 
     Raises:
         AnnotateError: A model or table differs from the folder's.
-        BuildError: More of the gold is lost than its pipeline allows, it has no mention, or two
-            files of a split have the same document id.
-        PipelineError: A label is not named by the gold pipeline, and no gold mention has it.
+        BuildError: More of the gold is lost than its pipeline allows, or it has no mention.
+        PipelineError: A label is not named by the gold pipeline, and no gold mention has it. Or
+            gold and folder have no label in common.
         SourceError: There are no gold documents.
     """
     forget_annotator()
     by_context = bool(weak.annotate.leave_out_context)
     _check_same_models(manifest, weak, by_context=by_context)
 
-    # Read all gold documents first: a corpus with too much loss must not cost a run of the models.
+    # Check all gold documents first: a corpus with too much loss must not cost a run of the models.
+    use = "none" if gold.annotate.use == "none" else "gold"
+    bare = replace(gold, annotate=replace(gold.annotate, use=use, options={}))
+    found_inputs = find_inputs(bare, inputs)
     with _gold_options():
-        outcomes, batches = _read_gold(gold, inputs, labels)
+        present = _check_gold(found_inputs)
+        labels = labels or _shared_labels(present, manifest)
+        _check_labels_exist(labels, present, gold)
+        splits = _read_gold(found_inputs, tuple(labels))
 
     annotator = load_annotator(weak.annotate)
     segmenter = make_segmenter(weak) if by_context else None
     left_out = Counter[Reason]()
     find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, left_out=left_out)
-    agreements = {label: Agreement() for label in sorted(set(labels.values()))}
-    for split, documents in batches:
-        refuse = partial(_refuse, outcomes[split])
-        for batch, found in attempts(documents, find, "models of the folder", refuse):
-            # Gold labels are renamed to the folder's, so that equal labels are compared.
-            expected, _ = relabel(batch.mentions, rename=labels, labels=())
-            starts = batch.starts
-            classes = iter(_classify(expected, batch.line, train))
-            for gold_spans, found_spans in zip(
-                expected.spans(starts), found.spans(starts), strict=True
-            ):
-                span_classes = [*islice(classes, len(gold_spans))]
-                _compare(gold_spans, found_spans, span_classes, agreements)
-
-    # `_read_gold` has checked the losses of reading; check those of the models.
-    with _gold_options():
-        for split, outcome in outcomes.items():
-            check_set_aside(gold, split, [outcome])
-    return Audit(
-        gold=add_up(outcomes.values()),
-        found_left_out=left_out,
-        labels=agreements,
-        with_concepts=any(one.known.has_concepts for one in train)
-        and any(any(documents.mentions.concepts or ()) for _, documents in batches),
+    tables = {label: DocumentTable(5) for label in sorted(set(labels.values()))}
+    num_documents = 0
+    annotated = chain.from_iterable(
+        attempts(documents, find, "models of the folder", split.refuse)
+        for split in splits.values()
+        for documents in split.batches
     )
+    for batch, found in annotated:
+        # Gold labels are renamed to the folder's, so that equal labels are compared.
+        expected, _ = relabel(batch.mentions, rename=labels, labels=())
+        classes = _classify(expected, batch.line, train)
+        for label, table in tables.items():
+            compare(table, num_documents, expected, found, classes, label)
+        num_documents += len(batch)
+
+    # `_check_gold` has checked the losses of reading; check those of the models.
+    outcomes = {name: split.outcome() for name, split in splits.items()}
+    with _gold_options():
+        for name, outcome in outcomes.items():
+            check_set_aside(gold, name, [outcome])
+
+    with_concepts = any(one.known.has_concepts for one in train) and any(
+        any(batch.mentions.concepts or ()) for split in splits.values() for batch in split.batches
+    )
+    scores = {}
+    for label, table in tables.items():
+        counts = table.sums(num_documents)
+        scores[label] = score(counts)
+        if train:
+            scores[label]["unseen"] = score_classes(counts, with_concepts=with_concepts)
+    return Audit(gold=add_up(outcomes.values()), found_left_out=left_out, labels=scores)
 
 
 @contextmanager
@@ -303,39 +227,63 @@ def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> No
 # The gold -----------------------------------------------------------------------------------------
 
 
-def _read_gold(
-    gold: Pipeline, inputs: Sequence[Path], labels: Collection[str]
-) -> tuple[dict[str, Outcome], list[tuple[str, Documents]]]:
-    """Read the gold documents, with flat mentions of the compared labels.
+@dataclass(frozen=True)
+class _Gold:
+    """The gold documents of a split, read like a work unit of a build.
 
-    They are kept in memory. Gold corpora are small, and a corpus with too much loss must be an
-    error before a slow model starts.
-
-    Args:
-        gold: See `audit`.
-        inputs: See `audit`.
-        labels: Gold labels to compare.
-
-    Returns:
-        Split -> what became of its documents, and batches of documents with their split.
+    Attributes:
+        unit: The work unit.
+        account: What became of its documents and mentions.
+        batches: Documents with flat mentions. They are kept in memory, as gold corpora are small.
     """
-    compared = replace(
-        gold.annotate,
-        use="none" if gold.annotate.use == "none" else "gold",
-        options={},
-        labels=tuple(label for label in gold.annotate.labels if label in labels),
-    )
-    found = find_inputs(replace(gold, annotate=compared), inputs)
-    wanted = replace(found.pipeline, annotate=replace(compared, labels=tuple(labels)))
 
-    outcomes: dict[str, Outcome] = {}
-    batches: list[tuple[str, Documents]] = []
-    for split in found.files:
-        # Read the split like one work unit of a build.
-        parts = tuple(Part(str(path)) for path in found.files[split])
-        unit = Unit(split, 0, 0, 0, parts, ("",) * len(parts))
+    unit: Unit
+    account: Account
+    batches: list[Documents]
+
+    def outcome(self) -> Outcome:
+        """Return what the split has come to."""
+        return self.account.outcome(self.unit)
+
+    def refuse(self, document: Documents, reason: Reason) -> None:
+        """Set aside a document on which the folder's models fail, as a build does."""
+        self.account.drop(document, np.zeros(1, np.int64), reason, are_annotated=True)
+        self.account.counts.mentions -= len(document.mentions)
+
+
+def _check_gold(found: Inputs) -> list[str]:
+    """Check labels and data loss of the gold, as a build does. Return the labels of its mentions.
+
+    All labels are read, as those that are not compared are no loss.
+
+    Raises:
+        BuildError: From `check_labels` and `check_losses`.
+    """
+    outcomes = {split: [gold.outcome()] for split, gold in _read_gold(found, ()).items()}
+    whole = add_up(outcome for (outcome,) in outcomes.values())
+    check_labels(
+        found.pipeline,
+        labels=whole.labels,
+        mentions=whole.counts.given_mentions,
+        doc_labels=whole.doc_labels,
+        documents=whole.counts.written,
+    )
+    check_losses(found, outcomes)
+    return whole.labels
+
+
+def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
+    """Read the gold documents of each split, with mentions of some labels, or of all if empty."""
+    pipeline = found.pipeline
+    wanted = replace(pipeline, annotate=replace(pipeline.annotate, labels=labels))
+    prefixes = found.prefixes()
+    splits = {}
+    for split, paths in found.files.items():
+        parts = tuple(Part(str(path)) for path in paths)
+        unit = Unit(split, 0, 0, 0, parts, tuple(prefixes.get(path, "") for path in paths))
         reader = Reader(unit, wanted)
-        account = reader.account
+        gold = splits[split] = _Gold(unit, reader.account, [])
+
         seen: set[str] = set()
         for documents in reader.batches():
             repeated = []
@@ -343,37 +291,25 @@ def _read_gold(
                 if doc_id in seen:
                     repeated.append(number)
                 seen.add(doc_id)
-            kept = account.drop(documents, np.array(repeated, np.int64), DUPLICATE_ID)
-            for batch in annotate(kept, account, wanted):
-                account.labels |= dict.fromkeys(batch.mentions.used_labels())
-                account.doc_labels |= dict.fromkeys(filter(None, batch.doc_labels or ()))
-                account.counts.mentions += len(batch.mentions)
-                batches.append((split, batch))
-        outcomes[split] = account.outcome(unit)
-
-    whole = add_up(outcomes.values())
-    present = {*whole.labels, *whole.unwanted}
-    check_labels(
-        found.pipeline,
-        labels=present,
-        mentions=whole.counts.given_mentions,
-        doc_labels=whole.doc_labels,
-        documents=whole.counts.written,
-    )
-    check_losses(found, {split: [_of_any_label(outcome)] for split, outcome in outcomes.items()})
-    _check_labels_exist(labels, present, gold)
-    return outcomes, batches
+            kept = gold.account.drop(documents, np.array(repeated, np.int64), DUPLICATE_ID)
+            for batch in annotate(kept, gold.account, wanted):
+                gold.account.labels |= dict.fromkeys(batch.mentions.used_labels())
+                gold.account.doc_labels |= dict.fromkeys(filter(None, batch.doc_labels or ()))
+                gold.account.counts.mentions += len(batch.mentions)
+                gold.batches.append(batch)
+    return splits
 
 
-def _of_any_label(outcome: Outcome) -> Outcome:
-    """Return an outcome in which mentions that are not compared are not left out.
-
-    Otherwise the labels of the command could leave out all mentions of a small corpus.
-    """
-    counts = msgspec.structs.replace(outcome.counts, left_out={**outcome.counts.left_out})
-    counts.left_out.pop(UNWANTED.text, None)
-    labels = [*outcome.labels, *outcome.unwanted]
-    return msgspec.structs.replace(outcome, counts=counts, labels=labels, unwanted=[])
+def _shared_labels(present: Sequence[str], manifest: Manifest) -> dict[str, str]:
+    """Return the labels of gold mentions that the folder has too, each with itself."""
+    shared = {label: label for label in present if label in manifest.labels}
+    if not shared:
+        raise PipelineError(
+            "audit: expected labels that gold mentions "
+            f"({few(present, _LABELS_SHOWN) or 'there are none'}) and the folder "
+            f"({', '.join(manifest.labels)}) have in common; pair others with --label GOLD=OURS"
+        )
+    return shared
 
 
 def _check_labels_exist(labels: Collection[str], present: Collection[str], gold: Pipeline) -> None:
@@ -434,18 +370,6 @@ def _find(
     return kept
 
 
-def _refuse(outcome: Outcome, document: Documents, reason: Reason) -> None:
-    """Set aside a gold document on which the folder's models fail, as a build does.
-
-    Its mentions are given already.
-    """
-    aside = SetAside(document.ids[0], document.places[0], reason, 0)
-    outcome.set_aside.append(aside)
-    outcome.counts.written -= 1
-    outcome.counts.put_aside(aside)
-    outcome.counts.leave_out(in_aside(reason), len(document.mentions))
-
-
 # Training -----------------------------------------------------------------------------------------
 
 
@@ -500,71 +424,131 @@ def read_training(path: Path) -> Training:
     return Training(KnownMentions.from_rows(split, tokenizer), tokenizer)
 
 
-def _classify(gold: Mentions, line: str, train: Sequence[Training]) -> list[int]:
+def _classify(gold: Mentions, line: str, train: Sequence[Training]) -> npt.NDArray[np.int8]:
     """Return the class of each gold mention, given all training mentions together."""
-    starts, ends = gold.starts.tolist(), gold.ends.tolist()
-    texts = [line[start:end] for start, end in zip(starts, ends, strict=True)]
+    bounds = zip(gold.starts.tolist(), gold.ends.tolist(), strict=True)
+    texts = [line[start:end] for start, end in bounds]
     classes = np.full(len(texts), NEW, np.int8)
 
     # A text or a concept in one source is enough: memorised < synonym < new.
     for training in train:
         classes = np.minimum(classes, training.classify(texts, gold.concepts))
-    return classes.tolist()
+    return classes
 
 
 # The comparison -----------------------------------------------------------------------------------
 
+_MATCHES = {"exact": (2, 2), "overlap": (3, 4)}
+"""Kind of match -> columns of the found and of the gold mentions that match; see `compare`."""
 
-def _compare(
-    gold: Sequence[Span],
-    found: Sequence[Span],
-    classes: Sequence[int],
-    labels: Mapping[str, Agreement],
+
+def compare(
+    table: DocumentTable,
+    first: int,
+    gold: Mentions,
+    found: Mentions,
+    classes: npt.NDArray[np.int8],
+    label: str,
 ) -> None:
-    """Add a document's flat, sorted mentions, and the classes of gold mentions, to the counts."""
-    gold_places = _by_label(gold)
-    found_places = _by_label(found)
-    for label, agreement in labels.items():
-        label_classes = [
-            number for span, number in zip(gold, classes, strict=True) if span.label == label
-        ]
-        agreement.add(gold_places[label], found_places[label], label_classes)
+    """Add the counts of a label in a batch of documents to a table.
 
-
-def _by_label(spans: Sequence[Span]) -> dict[str, list[Place]]:
-    found: dict[str, list[Place]] = defaultdict(list)
-    for span in spans:
-        found[span.label].append((span.start, span.end))
-    return found
-
-
-def _overlaps(span: Place, others: Sequence[Place]) -> bool:
-    """Return whether a span shares a character with another.
+    They are the number of gold mentions, of found mentions, of gold mentions that are found with
+    equal start and end, of found mentions that share a character with a gold one, and of gold
+    mentions that share a character with a found one.
 
     Args:
-        span: Start and end, half open.
-        others: Sorted spans without overlaps.
+        table: The table, with 5 counts.
+        first: Number of the first document in the table.
+        gold: Flat, sorted mentions of all labels.
+        found: The same of the annotator.
+        classes: Integers `[S]`, index into `metrics.CLASSES` of each gold mention.
+        label: The label.
     """
-    start, end = span
-    # Without overlaps, only the last span that starts before `end` can reach into this one.
-    at = bisect_right(others, end - 1, key=lambda other: other[0]) - 1
-    return at >= 0 and others[at][1] > start
+    classes = classes[_has_label(gold, label)]
+    gold = gold.choose(np.flatnonzero(_has_label(gold, label)))
+    found = found.choose(np.flatnonzero(_has_label(found, label)))
+
+    found_places = {*_places(found)}
+    gold_counts = np.zeros((len(gold), 5), np.int64)
+    gold_counts[:, 0] = 1
+    gold_counts[:, 2] = [place in found_places for place in _places(gold)]
+    gold_counts[:, 4] = _overlap(gold, found)
+    table.add(first + gold.documents, classes, gold_counts)
+
+    found_counts = np.zeros((len(found), 5), np.int64)
+    found_counts[:, 1] = 1
+    found_counts[:, 3] = _overlap(found, gold)
+    table.add(first + found.documents, NEW, found_counts)
 
 
-def _scores(counts: npt.NDArray[np.int64]) -> Scores:
+def _has_label(mentions: Mentions, label: str) -> npt.NDArray[np.bool_]:
+    return np.array([name == label for name in mentions.names], np.bool_)[mentions.labels]
+
+
+def _places(mentions: Mentions) -> Iterator[tuple[int, int]]:
+    return zip(mentions.starts.tolist(), mentions.ends.tolist(), strict=True)
+
+
+def _overlap(mentions: Mentions, others: Mentions) -> npt.NDArray[np.bool_]:
+    """Return whether each mention shares a character with one of the others; all are flat."""
+    # Only the last of the others that starts before a mention ends can reach into it. There is
+    # none at -1, so the last end is that of no mention.
+    last = np.searchsorted(others.starts, mentions.ends) - 1
+    overlaps: npt.NDArray[np.bool_] = np.append(others.ends, -1)[last] > mentions.starts
+    return overlaps
+
+
+def score(counts: Ints) -> dict[str, Any]:
+    """Return counts and scores over all documents; a score is 0 if its denominator is.
+
+    Args:
+        counts: `[D, K, 5]`, counts of D documents and K classes, see `compare`.
+
+    Returns:
+        `gold`, `found` and `exact`, the numbers of mentions; and `precision`, `recall` and `f1` of
+            exact matches and of overlaps, such as `overlap_f1`, with their 95 % intervals, such as
+            `overlap_f1_interval`. The same counts give the same intervals.
+    """
+    of_documents = counts.sum(axis=1)
+    totals = of_documents.sum(axis=0)
+    samples = resample(of_documents)
+
+    gold, found, exact, *_ = totals.tolist()
+    scores: dict[str, Any] = {"gold": gold, "found": found, "exact": exact}
+    for match, columns in _MATCHES.items():
+        drawn = _precision_recall_f1(samples, *columns)
+        for name, value in _precision_recall_f1(totals, *columns).items():
+            scores[f"{match}_{name}"] = float(value)
+            scores[f"{match}_{name}_interval"] = interval(drawn[name])
+    return scores
+
+
+def _precision_recall_f1(counts: Ints, right_found: int, right_gold: int) -> dict[str, Any]:
     """Return the scores of counts, `[..., 5]`."""
-    gold, found, exact, found_overlapping, gold_overlapping = np.moveaxis(counts, -1, 0)
-    return Scores(
-        *_precision_recall_f1(exact, found, exact, gold),
-        *_precision_recall_f1(found_overlapping, found, gold_overlapping, gold),
-    )
+    precision = ratio(counts[..., right_found], counts[..., 1])
+    recall = ratio(counts[..., right_gold], counts[..., 0])
+    f1 = ratio(2 * precision * recall, precision + recall)
+    return {"precision": precision, "recall": recall, "f1": f1}
 
 
-def _precision_recall_f1(
-    right_found: Any, found: Any, right_gold: Any, gold: Any
-) -> tuple[Floats, Floats, Floats]:
-    precision = right_found / np.maximum(found, 1)
-    recall = right_gold / np.maximum(gold, 1)
-    together = precision + recall
-    f1 = 2 * precision * recall / np.where(together > 0, together, 1)
-    return precision, recall, f1
+def score_classes(counts: Ints, *, with_concepts: bool) -> dict[str, dict[str, Any]]:
+    """Return the recall of each class of gold mentions.
+
+    Args:
+        counts: `[D, K, 5]`, counts of D documents and K classes, see `compare`.
+        with_concepts: Whether to include the class `synonym`.
+
+    Returns:
+        Class -> `gold`, and `hits`, `recall` and `recall_interval` of exact matches and of
+            overlaps, such as `exact_hits`.
+    """
+    classes: dict[str, dict[str, Any]] = {}
+    for match, (_, right_gold) in _MATCHES.items():
+        recalls = recall_by_class(
+            counts[..., 0], counts[..., right_gold], with_concepts=with_concepts
+        )
+        for name, recall in recalls.items():
+            of_class = classes.setdefault(name, {"gold": recall["gold"]})
+            for key in ("hits", "recall", "recall_interval"):
+                of_class[f"{match}_{key}"] = recall[key]
+    return classes

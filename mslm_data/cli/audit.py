@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,8 @@ _REASONS_SHOWN = 5
     multiple=True,
     metavar="GOLD=OURS",
     help="Gold label, and the label of the folder to compare with. Can be repeated.  [default: all "
-    "labels of the gold pipeline, with equal labels of the folder]",
+    "labels of the gold pipeline, with equal labels of the folder; if it names none, all that gold "
+    "mentions and the folder have in common]",
 )
 @click.option(
     "--train",
@@ -119,9 +120,9 @@ def command(
     result = audit(manifest, weak, gold, localise(inputs), labels=labels, train=training)
 
     if as_json:
-        print_json(_report(result, by_class=bool(train)))
+        print_json(result.to_json())
     else:
-        _print(result, by_class=bool(train))
+        _print(result)
 
 
 def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
@@ -144,7 +145,7 @@ def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
 def _labels(
     pairs: Sequence[str], gold: Pipeline, manifest: Manifest, folder: Path
 ) -> dict[str, str]:
-    """Return gold label -> the folder's label.
+    """Return gold label -> the folder's label, as far as they are named.
 
     Raises:
         PipelineError: A pair is invalid, repeats a gold label, or has an unknown label of the
@@ -158,8 +159,8 @@ def _labels(
     # A pair without "=" or with an empty side, or a label that the folder does not have.
     halves = [pair for pair in parsed if not all(pair)]
     unknown = sorted(set(filter(None, labels.values())) - set(manifest.labels))
-    if halves or unknown or not labels:
-        got = ["a pair without a label"] * bool(halves) + unknown or ["no label"]
+    if halves or unknown:
+        got = ["a pair without a label"] * bool(halves) + unknown
         raise PipelineError(
             f"audit: expected --label GOLD=OURS with labels of {folder} "
             f"({', '.join(manifest.labels)}), got {', '.join(got)}"
@@ -235,90 +236,52 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
             )
 
 
-def _report(result: Audit, *, by_class: bool) -> dict[str, Any]:
-    """Return the JSON object of `audit --json`.
-
-    Args:
-        result: The audit.
-        by_class: Whether to report recall for each class of gold mentions.
-    """
-    labels: dict[str, dict[str, Any]] = {}
-    for label, agreement in result.labels.items():
-        intervals = {f"{name}_interval": ends for name, ends in agreement.intervals().items()}
-        labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
-        if by_class:
-            labels[label]["unseen"] = agreement.unseen(with_concepts=result.with_concepts)
-    counts = result.gold.counts
-    return {
-        "documents": counts.written,
-        "set_aside": counts.set_aside,
-        "gold_mentions": counts.given_mentions,
-        "gold_left_out": counts.left_out,
-        "found_left_out": {
-            reason.text: count for reason, count in sorted(result.found_left_out.items())
-        },
-        "labels": labels,
-    }
-
-
-def _print(result: Audit, *, by_class: bool) -> None:
-    """Print the tables of an audit; see `_report`."""
-    rows = []
-    for label, agreement in result.labels.items():
-        totals = agreement.totals()
-        scores = agreement.scores()
-        intervals = agreement.intervals()
-        for how in ("exact", "overlap"):
-            names = [f"{how}_{score}" for score in _SCORES]
-            cells = [_cell(scores[name], intervals[name]) for name in names]
-            rows.append([label, how, totals["gold"], totals["found"], *cells])
-
-    counts = result.gold.counts
-    echo(f"{counts.written:,} gold documents, {counts.read - counts.written:,} set aside")
-    _print_left_out(result)
-    echo(table(("label", "match", "gold", "found", *_SCORES), rows))
-    if by_class:
-        _print_classes(result)
-    echo("in brackets: 95 % intervals, by the bootstrap over documents")
-
-
-def _print_classes(result: Audit) -> None:
-    """Print the recall of each class of gold mentions."""
-    rows = [
-        [
-            label,
-            name,
-            scores["gold"],
-            *(_cell(scores[how], scores[f"{how}_interval"]) for how in _RECALLS),
-        ]
-        for label, agreement in result.labels.items()
-        for name, scores in agreement.unseen(with_concepts=result.with_concepts).items()
-    ]
-    echo(table(("label", "in training", "gold", "exact recall", "overlap recall"), rows))
-
-
-def _print_left_out(result: Audit) -> None:
-    """Print the documents and mentions that are not compared, by reason."""
+def _print(result: Audit) -> None:
+    """Print the tables of an audit."""
     from mslm_data.builds.data_loss import first_places
 
+    # Documents and mentions that are not compared, by reason.
     counts = result.gold.counts
+    echo(f"{counts.written:,} gold documents, {counts.read - counts.written:,} set aside")
     first = {reason.text: place for reason, place in first_places(result.gold).items()}
-    for reason, count in Counter(counts.set_aside).most_common(_REASONS_SHOWN):
+    for reason, number in Counter(counts.set_aside).most_common(_REASONS_SHOWN):
         echo(
-            f"{count:,} of {counts.read:,} gold documents set aside: {reason}, first at "
+            f"{number:,} of {counts.read:,} gold documents set aside: {reason}, first at "
             f"{first[reason]}"
         )
     others = len(counts.set_aside) - _REASONS_SHOWN
     if others > 0:
         echo(f"gold documents set aside for {others:,} other reasons are not listed")
+    for reason, number in counts.left_out.items():
+        echo(f"{number:,} of {counts.given_mentions:,} gold mentions left out: {reason}")
+    for found, number in sorted(result.found_left_out.items()):
+        echo(f"{number:,} mentions found and left out, as in the folder: {found}")
 
-    for reason, count in counts.left_out.items():
-        echo(f"{count:,} of {counts.given_mentions:,} gold mentions left out: {reason}")
-    for found, count in sorted(result.found_left_out.items()):
-        echo(f"{count:,} mentions found and left out, as in the folder: {found}")
+    rows = [
+        [
+            label,
+            match,
+            scores["gold"],
+            scores["found"],
+            *(_cell(scores, f"{match}_{score}") for score in _SCORES),
+        ]
+        for label, scores in result.labels.items()
+        for match in ("exact", "overlap")
+    ]
+    echo(table(("label", "match", "gold", "found", *_SCORES), rows))
+
+    # The recall of each class of gold mentions.
+    rows = [
+        [label, name, recalls["gold"], *(_cell(recalls, recall) for recall in _RECALLS)]
+        for label, scores in result.labels.items()
+        for name, recalls in scores.get("unseen", {}).items()
+    ]
+    if rows:
+        echo(table(("label", "in training", "gold", "exact recall", "overlap recall"), rows))
+    echo("in brackets: 95 % intervals, by the bootstrap over documents")
 
 
-def _cell(score: float, interval: tuple[float, float]) -> str:
+def _cell(scores: Mapping[str, Any], name: str) -> str:
     """Return a score with its interval, as text."""
-    low, high = interval
-    return f"{score:.3f} [{low:.3f}, {high:.3f}]"
+    low, high = scores[f"{name}_interval"]
+    return f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]"

@@ -10,28 +10,48 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from mslm_data.builds.reading import DUPLICATE_ID
 from scipy import stats
 
 import mslm_data as md
 from mslm_data import metrics
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
-from mslm_data.builds.audit import Agreement, read_training
-from mslm_data.data.document import Document, Part
-from mslm_data.data.documents import Documents
+from mslm_data.builds.audit import compare, read_training, score, score_classes
+from mslm_data.builds.copies import DUPLICATE_ID
+from mslm_data.data.document import Document, Part, Span
+from mslm_data.data.documents import Documents, Mentions
 from mslm_data.errors import BuildError
-from mslm_data.metrics import MEMORISED, NEW, SYNONYM, KnownMentions
+from mslm_data.metrics import MEMORISED, NEW, SYNONYM, DocumentTable, KnownMentions
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.formats.pubtator import PubTator
 from tests import made
 
+Places = list[tuple[int, int]]
 
-def of_documents(number: int) -> Agreement:
-    """Return the agreement of documents with random true positives, misses and false positives."""
+
+def counts_of(
+    *documents: tuple[Places, Places], classes: list[int] | None = None
+) -> npt.NDArray[np.int64]:
+    """Return the counts of documents with gold and found mentions of one label, `[D, K, 5]`."""
+    gold, found = (
+        Mentions.from_rows(
+            [[Span(*place, "X") for place in document[side]] for document in documents],
+            1_000 * np.arange(len(documents)),
+        )
+        for side in (0, 1)
+    )
+    of_gold = np.array([NEW] * len(gold) if classes is None else classes, np.int8)
+    table = DocumentTable(5)
+    compare(table, 0, gold, found, of_gold, "X")
+    return table.sums(len(documents))
+
+
+def of_documents(number: int) -> npt.NDArray[np.int64]:
+    """Return the counts of documents with random true positives, misses and false positives."""
     draw = random.Random(number)
-    agreement = Agreement()
+    documents = []
     for _ in range(number):
         luck = draw.random()
         gold = [(n * 10, n * 10 + 5) for n in range(draw.randint(0, 12))]
@@ -39,20 +59,22 @@ def of_documents(number: int) -> Agreement:
             (start, end - (draw.random() < 0.2)) for start, end in gold if draw.random() < luck
         ]
         found += [(200 + n * 10, 205 + n * 10) for n in range(draw.randint(0, 3))]
-        agreement.add(gold, found)
-    return agreement
+        documents.append((gold, found))
+    return counts_of(*documents)
 
 
-def test_agreement__counts_of_a_document_match_hand_count() -> None:
-    agreement = Agreement()
+def test_score__matches_hand_count() -> None:
+    counts = counts_of(
+        ([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7), (8, 10), (30, 31)]), ([], [(0, 1)])
+    )
 
-    agreement.add([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7), (8, 10), (30, 31)])
-    agreement.add([], [(0, 1)])
-
-    assert agreement.counts.tolist() == [[3, 4, 1, 3, 2], [0, 1, 0, 0, 0]]
-    assert agreement.totals() == {"gold": 3, "found": 5, "exact": 1}
-    assert agreement.scores() == pytest.approx(
+    assert counts.sum(axis=1).tolist() == [[3, 4, 1, 3, 2], [0, 1, 0, 0, 0]]
+    scores = {name: value for name, value in score(counts).items() if "interval" not in name}
+    assert scores == pytest.approx(
         {
+            "gold": 3,
+            "found": 5,
+            "exact": 1,
             "exact_precision": 1 / 5,
             "exact_recall": 1 / 3,
             "exact_f1": 1 / 4,
@@ -63,36 +85,47 @@ def test_agreement__counts_of_a_document_match_hand_count() -> None:
     )
 
 
-def test_agreement__counts_gold_mentions_by_class() -> None:
-    agreement = Agreement()
+def test_compare__ignores_other_labels() -> None:
+    gold = Mentions.from_rows([[Span(0, 3, "X"), Span(5, 9, "Y")]], np.zeros(1, np.int64))
+    found = Mentions.from_rows([[Span(0, 3, "Y"), Span(5, 8, "Y")]], np.zeros(1, np.int64))
+    table = DocumentTable(5)
 
-    agreement.add([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7)], [MEMORISED, SYNONYM, NEW])
-    agreement.add([(1, 4)], [(1, 4)])
+    compare(table, 0, gold, found, np.array([MEMORISED, SYNONYM], np.int8), "Y")
 
-    classes = agreement.unseen(with_concepts=True)
+    assert table.sums(1)[0, SYNONYM].tolist() == [1, 0, 0, 0, 1]
+    assert table.sums(1)[0].sum(axis=0).tolist() == [1, 2, 0, 1, 1]
+
+
+def test_score_classes__counts_gold_mentions_by_class() -> None:
+    documents = ([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7)]), ([(1, 4)], [(1, 4)])
+    counts = counts_of(*documents, classes=[MEMORISED, SYNONYM, NEW, NEW])
+
+    classes = score_classes(counts, with_concepts=True)
+
     assert {
-        name: (one["gold"], one["exact"], one["exact_recall"], one["overlap_recall"])
+        name: (one["gold"], one["exact_hits"], one["exact_recall"], one["overlap_recall"])
         for name, one in classes.items()
     } == {"memorised": (1, 1, 1, 1), "synonym": (1, 0, 0, 1), "new": (2, 1, 0.5, 0.5)}
-    assert [*agreement.unseen(with_concepts=False)] == ["memorised", "new"]
+    assert [*score_classes(counts, with_concepts=False)] == ["memorised", "new"]
 
 
-def test_agreement__single_class_has_the_overall_recall() -> None:
-    agreement = of_documents(40)
+def test_score_classes__single_class_has_the_overall_recall() -> None:
+    counts = of_documents(40)
 
-    new = agreement.unseen(with_concepts=False)["new"]
+    new = score_classes(counts, with_concepts=False)["new"]
 
     for name in ("exact_recall", "overlap_recall"):
-        assert new[name] == agreement.scores()[name]
-        assert new[f"{name}_interval"] == agreement.intervals()[name]
+        assert new[name] == score(counts)[name]
+        assert new[f"{name}_interval"] == score(counts)[f"{name}_interval"]
 
 
 @pytest.mark.parametrize(
     ("name", "right_found", "right_gold"), [("exact", 2, 2), ("overlap", 3, 4)]
 )
-def test_intervals__equal_scipys_bootstrap(name: str, right_found: int, right_gold: int) -> None:
-    agreement = of_documents(80)
-    counts = agreement.counts
+def test_score__intervals_equal_scipys_bootstrap(
+    name: str, right_found: int, right_gold: int
+) -> None:
+    counts = of_documents(80).sum(axis=1)
 
     def statistics(gold, found, right, right_too, axis=-1):
         precision = right.sum(axis) / found.sum(axis)
@@ -109,42 +142,42 @@ def test_intervals__equal_scipys_bootstrap(name: str, right_found: int, right_go
         rng=np.random.default_rng(1),
     ).confidence_interval
 
-    ours = agreement.intervals()
-    for number, score in enumerate(("precision", "recall", "f1")):
-        low, high = ours[f"{name}_{score}"]
+    ours = score(of_documents(80))
+    for number, of in enumerate(("precision", "recall", "f1")):
+        low, high = ours[f"{name}_{of}_interval"]
         width = theirs.high[number] - theirs.low[number]
         assert width > 0.03
         assert low == pytest.approx(theirs.low[number], abs=0.06 * width)
         assert high == pytest.approx(theirs.high[number], abs=0.06 * width)
 
 
-def test_intervals__contain_the_score_and_are_deterministic(
+def test_score__intervals_contain_the_score_and_are_deterministic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    agreement = of_documents(40)
-    intervals = agreement.intervals()
+    counts = of_documents(40)
+    scores = score(counts)
 
     # Resamples are drawn in small batches, or all at once.
     monkeypatch.setattr(metrics, "_AT_ONCE", 100)
 
-    assert agreement.intervals() == intervals
-    assert all(low < agreement.scores()[name] < high for name, (low, high) in intervals.items())
+    assert score(counts) == scores
+    for name in ("exact_precision", "exact_recall", "exact_f1", "overlap_f1"):
+        low, high = scores[f"{name}_interval"]
+        assert low < scores[name] < high
 
 
-def test_intervals__are_narrower_for_more_documents() -> None:
-    few, many = (of_documents(number).intervals()["exact_f1"] for number in (30, 1_000))
+def test_score__intervals_are_narrower_for_more_documents() -> None:
+    few, many = (score(of_documents(number))["exact_f1_interval"] for number in (30, 1_000))
 
     assert many[1] - many[0] < (few[1] - few[0]) / 3
 
 
 @pytest.mark.parametrize("documents", [[], [([], [])], [([], []), ([], [(0, 1)])]])
-def test_intervals__are_zero_without_true_positives(documents: list) -> None:
-    agreement = Agreement()
-    for gold, found in documents:
-        agreement.add(gold, found)
+def test_score__is_zero_without_true_positives(documents: list) -> None:
+    scores = score(counts_of(*documents))
 
-    assert set(agreement.scores().values()) == {0.0}
-    assert set(agreement.intervals().values()) == {(0.0, 0.0)}
+    del scores["found"]
+    assert set(scores.values()) == {0, (0.0, 0.0)}
 
 
 def gold_of(folder: Path, texts: list[tuple[str, str]]) -> Path:
@@ -180,7 +213,7 @@ def test_audit__excludes_documents_on_which_the_model_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
-    texts = [(str(number), "asthma again") for number in range(30)]
+    texts = [(str(number), f"asthma {'again ' * number}") for number in range(30)]
     texts[7] = ("7", "asthma Zebulon")
     gold = gold_of(tmp_path, texts)
     weak, of_gold = pipelines(tmp_path / "terms.csv")
@@ -196,7 +229,7 @@ def test_audit__excludes_documents_on_which_the_model_fails(
     assert "got TypeError from the models of the folder" in reason
     assert [aside.place for aside in found.gold.set_aside] == ["train.jsonl:8"]
     assert counts.left_out == {f"in documents set aside: {reason}": 1}
-    assert (counts.given_mentions, found.labels["X"].totals()["gold"]) == (30, 29)
+    assert (counts.given_mentions, found.labels["X"]["gold"]) == (30, 29)
 
     strict = replace(of_gold, max_loss=0.03)
     with pytest.raises(
@@ -210,26 +243,16 @@ def test_audit__excludes_documents_on_which_the_model_fails(
 def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
     gold = gold_of(tmp_path, [("1", "asthma"), ("2", "gout"), ("1", "asthma")])
-    weak, of_gold = pipelines(tmp_path / "terms.csv", max_loss=0.5)
-    manifest = made.built(tmp_path / "out", gold, weak)
-
-    found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
-
-    assert found.gold.counts.written == 2
-    assert found.gold.counts.set_aside == {DUPLICATE_ID.text: 1}
-    assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
-
-
-def test_audit__rejects_an_id_in_two_files(tmp_path: Path) -> None:
-    (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
-    gold = gold_of(tmp_path, [("1", "asthma")])
-    weak, of_gold = pipelines(tmp_path / "terms.csv")
+    weak, of_gold = pipelines(tmp_path / "terms.csv", max_loss=0.7)
     manifest = made.built(tmp_path / "out", gold, weak)
     twin = gold.with_name("train-2.jsonl")
     twin.write_bytes(gold.read_bytes())
 
-    with pytest.raises(BuildError, match=r"document id 1 is also in .*train-2\.jsonl"):
-        audit.audit(manifest, weak, of_gold, [gold, twin], labels={"X": "X"})
+    found = audit.audit(manifest, weak, of_gold, [gold, twin], labels={"X": "X"})
+
+    assert found.gold.counts.written == 2
+    assert found.gold.counts.set_aside == {DUPLICATE_ID.text: 4}
+    assert found.labels["X"].items() >= {"gold": 2, "found": 1, "exact": 1}.items()
 
 
 def test_audit__annotates_with_the_digested_table(tmp_path: Path) -> None:
@@ -251,7 +274,7 @@ def test_audit__annotates_with_the_digested_table(tmp_path: Path) -> None:
     table.write_text(whole)
     result = audit.audit(manifest, pipeline, of_gold, [gold], labels={"X": "X"})
 
-    assert result.labels["X"].totals() == {"gold": 2, "found": 2, "exact": 2}
+    assert result.labels["X"].items() >= {"gold": 2, "found": 2, "exact": 2}.items()
 
 
 @pytest.mark.long

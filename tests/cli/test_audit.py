@@ -182,7 +182,7 @@ def by_class(words: tuple[object, ...]) -> dict[str, tuple[int, int, float]]:
     done = run(*words, "--json")
     assert done.code == 0, done.err
     return {
-        name: (scores["gold"], scores["exact"], scores["overlap_recall"])
+        name: (scores["gold"], scores["exact_hits"], scores["overlap_recall"])
         for name, scores in done.json["labels"]["Disease"]["unseen"].items()
     }
 
@@ -387,6 +387,20 @@ def test_audit__applies_labels_after_renaming(folder: Path) -> None:
     assert (
         "gold mentions (Symptom), got SIGN; the gold pipeline renames SIGN to Symptom" in before.err
     )
+
+
+def test_audit__compares_the_labels_in_common_by_default(folder: Path) -> None:
+    spans = [[0, 6, "Disease"], [11, 15, "SIGN"]]
+    row = {"id": "a", "text": "Asthma and gout.", "entities": spans}
+
+    done = run(*lossy(folder, row), "--json")
+    without = run(*lossy(folder, SIGN))
+
+    assert done.code == 0, done.err
+    assert {label: of["gold"] for label, of in done.json["labels"].items()} == {"Disease": 1}
+    assert done.json["gold_left_out"] == {"label not wanted": 1}
+    assert without.code == 1
+    assert "that gold mentions (SIGN) and the folder (Disease, Treatment) have in" in without.err
 
 
 def test_audit__rejects_a_repeated_gold_label(folder: Path) -> None:

@@ -205,10 +205,10 @@ def test_build__documents_of_a_killed_process_are_removed(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", program, str(VOCAB), str(tmp_path / "a")], check=False)
     (left,) = tmp_path.iterdir()
 
-    md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "b", workers=1)
+    md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", workers=1)
 
-    assert left.name.startswith(".a.")
-    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert left.name == ".a.mslm.tmp"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_build__documents_raise_errors_of_the_iterable(tmp_path: Path) -> None:

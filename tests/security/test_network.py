@@ -91,7 +91,7 @@ def test_build__url_reports_the_missing_network(no_network: list[object], tmp_pa
                "--out", tmp_path / "out")  # fmt: skip
 
     assert done.code == 1
-    assert "https://example.org/train.tsv: expected a file, got no connection" in done.err
+    assert "https://example.org/train.tsv: cannot copy it: no connection" in done.err
     assert no_network
 
 

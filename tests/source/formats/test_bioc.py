@@ -336,19 +336,6 @@ def test_read__json_counts_annotations_that_do_not_match(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("is_list", [False, True])
-def test_read__json_refuses_a_collection_with_two_lists_of_documents(
-    tmp_path: Path, is_list: bool
-) -> None:
-    path = tmp_path / "own.json"
-    first = '[{"id": "1", "infons": {}, "passages": []}]'
-    text = f'{{"infons": {{}}, "documents": {first}, "documents": [{{}}, 1, "", ""]}}'
-    path.write_text(f"[{text}]" if is_list else text, encoding="utf-8")
-
-    with pytest.raises(SourceError, match=r"own\.json:1: expected objects with each key once"):
-        read(path)
-
-
 @pytest.mark.parametrize("value", [[], {}, {"documents": 1}, [{"a": 1}], "a"])
 def test_read__json_rejects_other_values(tmp_path: Path, value: Any) -> None:
     if value == []:

@@ -62,16 +62,6 @@ def test_read__rejects_other_files(tmp_path: Path, value: Any) -> None:
         read(tmp_path / "x.json", value)
 
 
-@pytest.mark.parametrize("of", ["projects", "documents"])
-def test_read__refuses_an_export_with_two_lists(tmp_path: Path, of: str) -> None:
-    path = tmp_path / "x.json"
-    text = json.dumps(export([document(1, "Gout.")]))
-    path.write_text(text.replace(f'"{of}":', f'"{of}": [], "{of}":'), encoding="utf-8")
-
-    with pytest.raises(SourceError, match=r"x\.json:1: expected objects with each key once"):
-        list(MedcatTrainer().read(Part(str(path))))
-
-
 def test_read__sets_an_export_without_texts_aside(tmp_path: Path) -> None:
     given = document(1, "Gout.")
     del given["text"]

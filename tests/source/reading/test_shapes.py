@@ -247,7 +247,6 @@ def test_document__has_the_id_of_the_named_column(
         ({"text": "Gout", "label": 1}, "expected a list of mentions"),
         ({"text": "Gout", "label": "Gout"}, "expected a list of mentions"),
         ({"text": "Gout", "label": "[[0, 4, Gout]]"}, "expected a list of mentions"),
-        ({"text": "Gout", "label": '{"a": [], "a": []}'}, "expected a list of mentions"),
         ({"text": "Gout", "entities": ["Gout"]}, "expected a list of objects"),
         ({"text": "Gout", "entities": [[0, 4]]}, "got 2 value(s)"),
         (

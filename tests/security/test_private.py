@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import mslm_data as md
 from mslm_data.cli import COMMANDS
+from mslm_data.io.files import make_folder
+from tests import made
 from tests.cli.running import run
 from tests.security.canary import CONCEPTS, build_words, short_folder, start, write_notes
+from tests.support.caches import share_kernels
 from tests.support.waiting import PATIENCE_S
+
+VOCAB = made.SAMPLE / "vocab.txt"
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +85,30 @@ def test_main__all_files_of_commands_are_private(
     }
     assert not open_to_others(world)
     assert os.umask(umask) == umask  # Unchanged.
+
+
+@pytest.mark.parametrize("umask", [0o000], indirect=True)
+def test_build__all_files_of_functions_are_private(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while documents from Python are read."""
+    world = tmp_path / "world"
+    make_folder(world)
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(share_kernels(world / "cache")))
+    seen: list[str] = []
+
+    def documents() -> Iterator[dict[str, object]]:
+        for number in range(3):
+            yield {"id": str(number), "text": "Gene BRCA1.", "entities": [[5, 10, "Gene"]]}
+            seen.extend(open_to_others(world))
+
+    shards = md.build(documents=documents(), tokenizer=VOCAB, out=world / "out", workers=1)
+    shards.export(to="jsonl", out=world / "exported")
+    archive = shutil.make_archive(str(tmp_path / "a"), "zip", world)
+    md.load(f"zip://out::file://{archive}")["train"].examples()
+
+    assert list((world / "cache" / "shards").glob("*.arrow"))
+    assert not [line for line in [*seen, *open_to_others(world)] if "kernels" not in line]
 
 
 @pytest.mark.parametrize("umask", [0o000], indirect=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,17 @@ def test_save_pretrained__folder_loads_in_a_new_process(
         ["Drug"],
         of_sample.digest,
     ]
+
+
+def test_save_pretrained__writes_private_files_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        wrapped(VOCAB).save_pretrained(tmp_path / "model")
+    finally:
+        os.umask(before)
+
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {0o600}
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o700
 
 
 def test_save_pretrained__writes_special_tokens_and_the_longest_row(tmp_path: Path) -> None:

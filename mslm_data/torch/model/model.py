@@ -20,6 +20,7 @@ from mslm_data import _optional
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_starts import WordStarts
 from mslm_data.errors import PushError, TokenizerError
+from mslm_data.io.files import make_folder
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.registry import did_you_mean
 from mslm_data.torch.model import saved
@@ -304,10 +305,12 @@ class MslmModel(PreTrainedModel):
         upload_options = {
             name: options.pop(name) for name in saved.UPLOAD_OPTIONS if name in options
         }
+        make_folder(folder)
         super().save_pretrained(folder, is_main_process, state_dict, **options)
         if not is_main_process:
             return None
 
+        saved.make_private(folder)
         if self.tokenizer is not None:
             saved.write_tokenizer(folder, self.tokenizer, self)
         saved.write_card(folder, self.config)

@@ -22,6 +22,7 @@ _FILES = (_FILE, "vocab.txt", "vocab.json")
 """Files that hold a tokenizer; a folder with a tokenizer has one of them."""
 _KINDS = ("mask", "pad", "unk")
 _CARD = "README.md"
+_OF_TRANSFORMERS = ("config.json", "generation_config.json", "model*.safetensors*")
 _UPLOADED = ("config.json", "model*.safetensors*", _FILE, "tokenizer_config.json")
 """Files of a saved model, besides the card."""
 _MESSAGE = "Upload a model adapted by mask-specific language modeling"
@@ -147,6 +148,13 @@ def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
             allow_patterns=[*_UPLOADED, *([] if has_card else [_CARD])],
             **{"commit_message": _MESSAGE} | options,
         )
+
+
+def make_private(folder: Path) -> None:
+    """Make the files that transformers has written readable only by their owner."""
+    for pattern in _OF_TRANSFORMERS:
+        for path in folder.glob(pattern):
+            path.chmod(0o600)
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> None:

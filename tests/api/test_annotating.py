@@ -13,12 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mslm_data.builds.entity_lines import LineCounts
+from mslm_data.builds.work_unit import make_receipt
 
 from mslm_data.api.annotating import annotate, check_sets, find_texts
 from mslm_data.api.building import read_named
 from mslm_data.builds import entity_lines as lines
-from mslm_data.builds.entity_lines import LineCounts
-from mslm_data.builds.work_unit import make_receipt
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
 from mslm_data.io.files import write_sealed
 from mslm_data.pipeline import AnnotateOptions

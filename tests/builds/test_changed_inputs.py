@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mslm_data.builds.reading import read_records
 
 from mslm_data.builds import plan, scan, worker
-from mslm_data.builds.reading import read_records
 from mslm_data.errors import SourceError
 from tests import made
 

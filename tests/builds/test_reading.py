@@ -5,13 +5,13 @@ from pathlib import Path
 from threading import Event, current_thread, get_ident, main_thread
 
 import pytest
+from mslm_data.builds.crash_log import CrashLog
+from mslm_data.builds.reading import Reading, read_ahead, read_records
 
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
-from mslm_data.builds.crash_log import CrashLog
-from mslm_data.builds.reading import Reading, read_ahead, read_records
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import Document, Part, SetAside, Span

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mslm_data.builds.worker import load_stages
 
 from mslm_data.builds import decontaminate, stages
-from mslm_data.builds.worker import load_stages
 from mslm_data.registry import Registry
 from tests import made
 from tests.stats.test_overlap import folder_of

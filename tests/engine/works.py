@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds.tasks import Task, WorkUnit
 from mslm_data.builds.worker import BuildWorker
+
+from mslm_data.builds.tasks import Task, WorkUnit
 from mslm_data.data.document import Part
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus

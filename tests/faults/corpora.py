@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.pipeline import Pipeline, from_tables
+from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
 from tests import made
 from tests.made import build
@@ -25,10 +25,27 @@ _ANNOTATE = {
 
 
 class Corpus(NamedTuple):
-    """How to build a corpus, and a function that writes its input into a folder."""
+    """How to build a corpus.
 
-    pipeline: Pipeline
+    Attributes:
+        make: Makes the pipeline, given the input bytes of a shard.
+        unit_bytes: Input bytes of a shard, for several of them.
+        write: Writes the input into a folder, and returns its path.
+    """
+
+    make: Callable[[int], Pipeline]
+    unit_bytes: int
     write: Callable[[Path], Path]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline, with several shards."""
+        return self.make(self.unit_bytes)
+
+    @property
+    def one_shard(self) -> Pipeline:
+        """The pipeline, with a shard for each split."""
+        return self.make(1 << 20)
 
     def build(self, inputs: Path, out: Path, **options: Any) -> Manifest | None:
         return build(self.pipeline, [inputs], made.word_piece(), out, **{"workers": 1, **options})
@@ -71,28 +88,17 @@ def _lines(folder: Path) -> Path:
     return path
 
 
-def _pipeline(name: str, source: dict[str, object], *, segment: str, unit_bytes: int) -> Pipeline:
-    tables = {
-        "source": {"max_loss": 1, **source},
-        "annotate": _ANNOTATE,
-        "segment": {"use": segment},
-        "shard": {"unit_bytes": unit_bytes},
-    }
-    return from_tables(tables, name=name)
+def _pipeline(unit_bytes: int, name: str, source: dict[str, object]) -> Pipeline:
+    return made.pipeline_of(
+        name=name, source=source, annotate=_ANNOTATE, segment="clinical", unit_bytes=unit_bytes
+    )
 
 
+_SHARES = {"train": 0.6, "test": 0.4}
 CORPORA = {
-    "words": Corpus(made.pipeline_of(unit_bytes=600), _words),
+    "words": Corpus(lambda size: made.pipeline_of(unit_bytes=size), 600, _words),
     "notes": Corpus(
-        _pipeline(
-            "notes",
-            {"use": "notes", "shares": {"train": 0.6, "test": 0.4}},
-            segment="clinical",
-            unit_bytes=4_000,
-        ),
-        _notes,
+        lambda size: _pipeline(size, "notes", {"use": "notes", "shares": _SHARES}), 4_000, _notes
     ),
-    "lines": Corpus(
-        _pipeline("lines", {"use": "jsonl"}, segment="clinical", unit_bytes=1500), _lines
-    ),
+    "lines": Corpus(lambda size: _pipeline(size, "lines", {"use": "jsonl"}), 1500, _lines),
 }

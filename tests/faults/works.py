@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mslm_data.builds.worker import BuildWorker
+
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds.tasks import Task
-from mslm_data.builds.worker import BuildWorker
 from mslm_data.data.documents import Documents
 
 _annotate = LoadedTerms.annotate

@@ -6,6 +6,7 @@ Without this, only reasons for waiting are printed, on a terminal or in a notebo
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import unicodedata
@@ -59,10 +60,7 @@ def plain(text: str, *, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    escapes = _KEEPING.get(keep)
-    if escapes is None:
-        escapes = _KEEPING[keep] = _Escapes((ord(letter), letter) for letter in keep)
-    return text.translate(escapes)
+    return "".join([letter if letter in keep else _escape(letter) for letter in text])
 
 
 def few(names: Sequence[str], max_names: int) -> str:
@@ -73,20 +71,11 @@ def few(names: Sequence[str], max_names: int) -> str:
     return f"{', '.join(names[:max_names])} and {others:,} others"
 
 
-class _Escapes(dict[int, str]):
-    """A cache of character -> its escape, or the character itself."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        escaped = letter
-        if unicodedata.category(letter) in _UNSEEN or code & 0xFFFE == 0xFFFE:
-            units = letter.encode("utf-16-be", "surrogatepass")
-            escaped = "".join(
-                f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2)
-            )
-        self[code] = escaped
-        return escaped
-
-
-_KEEPING: dict[str, _Escapes] = {}
-"""Kept characters -> cache of escapes."""
+@functools.lru_cache(maxsize=1 << 12)
+def _escape(letter: str) -> str:
+    """Return the JSON escape of a character that is not seen, else the character itself."""
+    is_no_character = ord(letter) & 0xFFFE == 0xFFFE
+    if not is_no_character and unicodedata.category(letter) not in _UNSEEN:
+        return letter
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -306,9 +306,7 @@ class Documents:
         sentences = self._ranges(self.sentences, Sentence)
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
 
-        shifts = np.repeat(self.starts, self.words.counts)
-        bounds = np.stack([self.words.starts - shifts, self.words.ends - shifts], axis=1)
-        words = bounds.astype(np.int32)
+        words = self._in_documents(self.words).astype(np.int32)
         offsets = self.words.offsets.tolist()
 
         for number, (start, end, has_words) in enumerate(
@@ -331,10 +329,13 @@ class Documents:
         self, ranges: Ranges, kind: Callable[..., Any], *more: Sequence[Any]
     ) -> list[list[Any]]:
         """Convert ranges to a list for each document, in characters of the document."""
-        shifts = np.repeat(self.starts, ranges.counts)
-        starts = (ranges.starts - shifts).tolist()
-        ends = (ranges.ends - shifts).tolist()
+        starts, ends = self._in_documents(ranges).T.tolist()
         return _rows([*map(kind, starts, ends, *more)], ranges.offsets)
+
+    def _in_documents(self, ranges: Ranges) -> Ints:
+        """Return the ranges in characters of their documents, int64 `[N, 2]`."""
+        shifts = np.repeat(self.starts, ranges.counts)
+        return np.stack([ranges.starts - shifts, ranges.ends - shifts], axis=1)
 
     def texts(self) -> Iterator[tuple[str, list[Placeholder]]]:
         """Yield the text of each document, with its placeholders in characters of the document."""

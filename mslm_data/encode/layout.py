@@ -85,8 +85,8 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, has_words, rows, bounds, table.offsets, table.pieces, tokens)
 
-    ids, token_words, *bounds_of_tokens = tokens
-    starts, ends = replaced.move_back(*bounds_of_tokens)
+    ids, token_words, token_starts, token_ends = tokens
+    starts, ends = replaced.move_back(token_starts, token_ends)
     numbers = count_up(0, sentences.counts)
     return Layout(sentence_documents, numbers, offsets, ids, token_words, starts, ends)
 
@@ -149,12 +149,14 @@ class _Replaced:
 
         A token of a placeholder's word gets all characters of the placeholder.
         """
-        number = np.searchsorted(self.new[:, 0], starts, side="right") - 1
-        old_start, old_end = self.old[:, 0][number], self.old[:, 1][number]
-        new_end = self.new[:, 1][number]
-        is_word = starts < new_end
-        shifts = old_end - new_end
-        return (
-            np.where(is_word, old_start, starts + shifts),
-            np.where(is_word, old_end, ends + shifts),
-        )
+        # Shift all tokens by the placeholders before them.
+        first, past = np.searchsorted(starts, self.new).T  # tokens of each word
+        shifts = self.old[:, 1] - self.new[:, 1]
+        token_shifts = np.repeat(shifts, np.diff(first, append=len(starts)))
+        starts = starts + token_shifts
+        ends = ends + token_shifts
+
+        tokens = count_up(first, past - first)
+        starts[tokens] = np.repeat(self.old[:, 0], past - first)
+        ends[tokens] = np.repeat(self.old[:, 1], past - first)
+        return starts, ends

@@ -256,11 +256,11 @@ def pipeline_of(
 ) -> Pipeline:
     """Make a pipeline, by default for token-per-line files.
 
-    Any data loss is accepted, as the inputs of tests are small.
+    Any data loss and equal texts are accepted, as the inputs of tests are small.
     """
     return from_tables(
         {
-            "source": {"use": "conll", "max_loss": 1, **(source or {})},
+            "source": {"use": "conll", "max_loss": 1, "duplicates": "keep", **(source or {})},
             "annotate": {"labels": list(labels), **(annotate or {})},
             "segment": {"use": segment},
             "encode": encode or {},

@@ -2,7 +2,7 @@
 
 | file | contents |
 |---|---|
-| `build` | the order of a build, from the first look at the inputs to the manifest |
+| `steps` | the order of a build, from the first look at the inputs to the manifest |
 | `tasks`, `work` | the tasks of a build, and the object that runs them in any process |
 | `stages` | makes the source, annotator and segmenter of a pipeline, and finds its input files |
 | `scan`, `plan` | unpacks, cuts and hashes input files; work units and the recipe of a build |
@@ -18,7 +18,7 @@
 Building is offline. The same call resumes an interrupted build, and the bytes are the same.
 """
 
-from mslm_data.builds.build import Preview, Progress, annotate, build, plan_build
 from mslm_data.builds.plan import find
+from mslm_data.builds.steps import Preview, Progress, annotate, build, plan_build
 
 __all__ = ["Preview", "Progress", "annotate", "build", "find", "plan_build"]

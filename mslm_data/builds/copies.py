@@ -477,8 +477,8 @@ def _check_same_file(layout: _Layout, repeated: Numbers, firsts: Numbers) -> Non
     before = layout.paths[layout.files[firsts[one]]]
     number = int((differ & (layout.files[repeated] == layout.files[repeated[one]])).sum())
     raise BuildError(
-        f"{path}: {number:,} document ids are also in {before}; remove one of the files if they "
-        "have the same documents, or build them separately"
+        f"{path}: {number:,} of its document ids are also in {before}; remove one of the files if "
+        "they have the same documents, or build them separately"
     )
 
 

@@ -97,9 +97,19 @@ def finish(
         },
         found_by=_found_by(outcomes) if inputs.pipeline.annotate.use == "ensemble" else None,
     )
+    _remove_other_shards(folder.out, manifest)
     write_files(folder.out, manifest, tokenizer, _set_aside(outcomes))
     folder.remove()
     return manifest
+
+
+def _remove_other_shards(out: Path, manifest: Manifest) -> None:
+    """Remove the shards of an earlier plan, such as one of other options after a question."""
+    for split, record in manifest.splits.items():
+        names = {shard.file for shard in record.shards}
+        for path in (out / split).glob("data-?????-of-?????.arrow"):
+            if path.name not in names:
+                path.unlink()
 
 
 def _split_record(

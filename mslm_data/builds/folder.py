@@ -181,7 +181,6 @@ class Unfinished:
     def forget_plan(self) -> None:
         """Remove the plan, so that other options are accepted. What they make equally stays."""
         (self.path / "plan.json").unlink(missing_ok=True)
-        (self.path / "drops.json").unlink(missing_ok=True)
 
     # Drops
 
@@ -217,13 +216,21 @@ class Unfinished:
             raise self._damaged(self.path / "kinds" / unit)
         return kinds
 
-    def write_found(self, found: Any) -> None:
-        """Keep what `find_drops` has found; after this, the drops are decided."""
-        write_sealed(self.path / "drops.json", canonical_json(msgspec.to_builtins(found)))
+    def write_found(self, found: Any, plan: str) -> None:
+        """Keep what `find_drops` has found for a plan; after this, the drops are decided."""
+        content = {"plan": plan, "found": msgspec.to_builtins(found)}
+        write_sealed(self.path / "drops.json", canonical_json(content))
 
-    def read_found(self, kind: type[T]) -> T | None:
-        """Return what `find_drops` has found, or None."""
-        return self._read(self.path / "drops.json", kind)
+    def read_found(self, kind: type[T], plan: str) -> T | None:
+        """Return what `find_drops` has found for a plan, or None."""
+        content = self._read(self.path / "drops.json", dict[str, Any])
+        if content is None or content.get("plan") != plan:
+            return None
+        return msgspec.convert(content["found"], kind)
+
+    def forget_found(self) -> None:
+        """Remove what `find_drops` has found, so that all units are compared again."""
+        (self.path / "drops.json").unlink(missing_ok=True)
 
     # Receipts, pieces and shards
 
@@ -285,7 +292,7 @@ class Unfinished:
 
     def _damaged(self, path: Path) -> BuildError:
         path.unlink(missing_ok=True)
-        self.forget_plan()
+        self.forget_found()
         return BuildError(f"{path}: the file is missing or damaged; run the same command again")
 
 

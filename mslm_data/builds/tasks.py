@@ -11,7 +11,7 @@ In the order of a build:
 6. `Digest`: hash the input files, to see whether they have changed.
 7. `Join` the pieces of a shard.
 
-`build` says what happens between them, and `work` runs them.
+`steps` says what happens between them, and `work` runs them.
 """
 
 from __future__ import annotations

@@ -159,9 +159,10 @@ def _check_set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
             name, f"expected split, id, place and reason in each line, got {broken_lines} others"
         )
     for split, record in manifest.splits.items():
-        aside = sum(record.set_aside.values())
-        if counts[split] != aside:
-            yield Problem(name, f"expected {aside} documents of {split}, got {counts[split]}")
+        if counts[split] != record.aside:
+            yield Problem(
+                name, f"expected {record.aside} documents of {split}, got {counts[split]}"
+            )
 
 
 # Shards -------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def build_report(manifest: Manifest) -> dict[str, Any]:
             "tokens": split.tokens,
             "mentions": split.mentions,
             "shards": len(split.shards),
-            "set_aside": sum(split.set_aside.values()),
+            "set_aside": split.aside,
             "not_chosen": split.not_chosen,
             **({"duplicates": split.copies} if split.copies else {}),
             **({"equal_texts": split.equal_texts} if split.equal_texts else {}),
@@ -244,7 +244,7 @@ def build_report(manifest: Manifest) -> dict[str, Any]:
         "splits": splits,
         "read": counts.read,
         "written": counts.written,
-        "set_aside": sum(counts.set_aside.values()),
+        "set_aside": counts.aside,
         **agreement_record(manifest),
     }
 
@@ -275,7 +275,7 @@ def _planned(out: Path, preview: Preview) -> dict[str, Any]:
             "bytes": sum(unit.bytes for unit in units),
             "shards": len({unit.shard for unit in units}),
             "documents": counts.written,
-            "set_aside": sum(counts.set_aside.values()),
+            "set_aside": counts.aside,
         }
     return {"out": str(out), "dry_run": True, "labels": [*preview.labels], "splits": splits}
 

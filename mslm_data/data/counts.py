@@ -79,6 +79,11 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
     equal_texts: dict[str, Count] = {}
     reasons: dict[str, Reason] = {}
 
+    @property
+    def aside(self) -> int:
+        """Number of documents set aside."""
+        return sum(self.set_aside.values())
+
     def __add__(self, other: Counts) -> Counts:
         """Return the counts of both together. Keys of mappings are sorted."""
         sums: dict[str, object] = {"reasons": self.reasons | other.reasons}
@@ -124,10 +129,10 @@ class Counts(msgspec.Struct, kw_only=True, omit_defaults=True):
         Raises:
             ValueError: The counts do not add up. The message has numbers only.
         """
-        aside = sum(self.set_aside.values())
-        if self.read != self.written + aside:
+        if self.read != self.written + self.aside:
             raise ValueError(
-                f"expected read = written + set aside, got {self.read} = {self.written} + {aside}"
+                "expected read = written + set aside, got "
+                f"{self.read} = {self.written} + {self.aside}"
             )
 
         placed = self.given_mentions - sum(self.left_out.values()) + self.cut_pieces

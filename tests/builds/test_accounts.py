@@ -60,7 +60,7 @@ def test_build__sets_aside_and_counts_a_repeated_id(tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
     train = manifest.splits["train"]
-    assert (train.read, train.written, train.set_aside) == (3, 2, 1)
+    assert (train.read, train.written, train.aside) == (3, 2, 1)
     (line,) = lines_of(tmp_path / "out")
     assert (line["split"], line["id"], line["place"]) == ("train", "1", "train.jsonl:3")
     assert "expected an id that no document before it has" in line["reason"]
@@ -70,9 +70,9 @@ def test_build__rejects_an_id_in_two_files(tmp_path: Path) -> None:
     jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "train-b.jsonl", {"id": "1", "text": "kinase"})
 
-    paths = f"{inputs / 'train-b.jsonl'}: document id 1 is also in {inputs / 'train-a.jsonl'}; "
+    paths = f"{inputs / 'train-b.jsonl'}: 1 of its document ids are also in {inputs / 'train-a.jsonl'}; "
     for unit_bytes in (1, 1 << 20):
-        with pytest.raises(BuildError, match=f"^{paths}rename a file"):
+        with pytest.raises(BuildError, match=f"^{paths}remove one"):
             made.built(tmp_path / str(unit_bytes), inputs, json_pipeline(unit_bytes=unit_bytes))
         with pytest.raises(ShardError):
             load(tmp_path / str(unit_bytes))
@@ -89,7 +89,7 @@ def test_build__sets_aside_a_repeated_id_for_any_unit_size(tmp_path: Path) -> No
         train = manifest.splits["train"]
         trees[unit_bytes] = [load(out)["train"][i] for i in range(len(load(out)["train"]))]
 
-        assert (train.read, train.written, train.set_aside) == (10, 7, 3)
+        assert (train.read, train.written, train.aside) == (10, 7, 3)
         assert [line["place"] for line in lines_of(out)] == [f"train.jsonl:{n}" for n in (8, 9, 10)]
     assert trees[1] == trees[90] == trees[1 << 20]
 
@@ -100,7 +100,7 @@ def test_build__accepts_an_id_in_several_splits(tmp_path: Path) -> None:
 
     manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
-    assert [split.set_aside for split in manifest.splits.values()] == [0, 0]
+    assert [split.aside for split in manifest.splits.values()] == [0, 0]
 
 
 def test_build__sets_aside_documents_without_tokens(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_build__sets_aside_documents_without_tokens(tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
     train = manifest.splits["train"]
-    assert (train.read, train.written, train.set_aside, train.sequences) == (3, 1, 2, 1)
+    assert (train.read, train.written, train.aside, train.sequences) == (3, 1, 2, 1)
     assert {(line["id"], line["place"]) for line in lines_of(tmp_path / "out")} == {
         ("b", "train.jsonl:2"),
         ("train:2", "train.jsonl:3"),
@@ -130,7 +130,7 @@ def test_build__counts_mentions_without_tokens(tmp_path: Path) -> None:
     train = manifest.splits["train"]
     assert (train.given_mentions, train.mentions) == (3, 1)
     assert train.left_out == {"no token": 2}
-    assert train.set_aside == 1
+    assert train.aside == 1
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_build__counts_every_document_and_mention(
     manifest = made.built(tmp_path / "out", made.SAMPLE / corpus, pipeline)
 
     for split in manifest.splits.values():
-        assert split.read == split.written + split.set_aside
+        assert split.read == split.written + split.aside
         assert (
             split.mentions == split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
         )

@@ -111,6 +111,8 @@ def test_build__dry_run_writes_nothing(tmp_path: Path) -> None:
         "files": 1,
         "bytes": (SAMPLES / "bc2gm" / "train.tsv").stat().st_size,
         "shards": 1,
+        "documents": 60,
+        "set_aside": 0,
     }
     assert not (tmp_path / "out").exists()
 
@@ -137,6 +139,7 @@ def test_build__lists_all_input_files(tmp_path: Path, dry: bool) -> None:
         shutil.copy(SAMPLES / "bc2gm" / "train.tsv", folder / name)
     words = ["build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--input", folder]
     words += ["--out", tmp_path / "out", *(["--dry-run"] if dry else [])]
+    words += ["--set", "source.duplicates=keep"]
 
     report = run(*words, "--json").json
     shown = run(*words).out
@@ -412,9 +415,9 @@ def test_build__rejects_a_folder_built_by_another_pipeline(tmp_path: Path) -> No
 def test_build__interrupt_exits_with_130_and_the_same_command_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.builds import work_unit
+    from mslm_data.builds import rows
 
-    write, calls = work_unit.write_piece, []
+    write, calls = rows.write_piece, []
 
     def interrupted(*args: object, **options: object) -> object:
         calls.append(args)
@@ -423,7 +426,7 @@ def test_build__interrupt_exits_with_130_and_the_same_command_resumes(
         return write(*args, **options)  # type: ignore[arg-type]
 
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json")
-    monkeypatch.setattr(work_unit, "write_piece", interrupted)
+    monkeypatch.setattr(rows, "write_piece", interrupted)
     stopped = run(*words)
     assert stopped.code == 130
     assert "run the same command again" in stopped.err

@@ -308,12 +308,14 @@ class Units:
         self.receipts: dict[str, Receipt] = {}
         self._run = run
         self._progress = progress
-        self._begin(())
-
+        self._now = Progress(done=0, total=0, bytes_done=0, bytes_total=0)
         with folder.planning():
             plan = load_plan(folder, inputs, recipe)
             self.plan = plan or make_plan(run, inputs, recipe, folder)
-            self.found = folder.read_found(Found) if compares else Found({}, {}, {}, [])
+            self._key = digest_of(self.versions, recipe, [unit.name for unit in self.plan.units])
+            self.found = Found({}, {}, {}, [])
+            if compares:
+                self.found = folder.read_found(Found, self._key)
             if self.found is None and _reads_first(inputs.pipeline):
                 for _ in run(map(ReadUnit, self.plan.units)):
                     pass
@@ -448,11 +450,14 @@ class Units:
                 self.receipts.pop(unit.name, None)
                 tasks.append(BuildUnit(unit, made, self._drops(unit), is_read=is_read))
 
-        self._begin(units)
+        # Units that are built again are counted already.
+        if not self._now.total:
+            self._begin(units)
         for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
             self.receipts[task.name] = receipt
-            self._add(task.unit)
-            self._progress(self._now)
+            if self._now.done < self._now.total:
+                self._add(task.unit)
+                self._progress(self._now)
 
     def _drops(self, unit: Unit) -> str:
         return self.found.drops.get(unit.name, "") if self.found else ""
@@ -463,7 +468,7 @@ class Units:
         ((_, found),) = answers
         with self.asking():
             check_equal_texts(found, self.inputs)
-        self.folder.write_found(found)
+        self.folder.write_found(found, self._key)
         return found
 
     def _forget(self, paths: Iterable[str]) -> None:
@@ -472,6 +477,7 @@ class Units:
             if {part.path for part in unit.parts}.intersection(paths):
                 self.folder.remove_receipt(unit.name)
         shutil.rmtree(self.folder.path / "staging", ignore_errors=True)
+        self.folder.forget_found()
         self.folder.forget_plan()
 
     def _begin(self, units: Sequence[Unit]) -> None:

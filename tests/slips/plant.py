@@ -31,7 +31,8 @@ LIST = Path(__file__).with_name("slips.toml")
 TREE = ROOT / "out" / "slips"
 """The copy. Always in the same place, so that compiled kernels of earlier runs are used again."""
 
-_FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+::[^\s\[]+)", re.MULTILINE)
+"""A test, without its parameters. A file that cannot be imported is no test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +167,8 @@ def _verdict(slips: Sequence[Slip], *, every: bool, workers: str) -> bool:
                 with suppress(RuntimeError):
                     by = run_tests(TREE, [slips[0].by], options=["-n", "0"])
             by = by or run_tests(TREE, [*tests], options=["-x", "-n", workers])
+        if by and run_tests(TREE, [by], options=["-n", "0"]):
+            raise RuntimeError(f"{by} fails without the slip, too")
     except MovedError as error:
         _say(f"{names}: NOT PLACED: {error}; the code moved, so place the slip anew")
         return False

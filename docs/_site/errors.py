@@ -73,9 +73,9 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "builds/data_loss.py": (
         Warned(
-            "no mention has the label",
-            "A label of `annotate.labels` does not occur. It may be misspelt, here or in "
-            "`annotate.rename`.",
+            "no mention that is kept has the label",
+            "A label of `annotate.labels` does not occur in the rows. It may be misspelt, here or "
+            "in `annotate.rename`, or all of its mentions were left out.",
             "Compare `annotate.labels` with the labels in the warning.",
         ),
     ),

@@ -10,7 +10,7 @@ and messages.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
@@ -47,7 +47,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     Attributes:
         counts: Counts of documents and mentions.
         set_aside: The documents set aside, in the order of the input.
-        labels: Labels of mentions, before overlaps were resolved.
+        labels: Labels of mentions that are in rows.
         unwanted: Labels whose mentions were left out because the pipeline does not name them.
         doc_labels: Labels of documents.
     """
@@ -190,17 +190,18 @@ def _list_losses(
 ) -> str:
     """Return a line for each of the most frequent reasons, with its first place and advice."""
     # Reasons that differ only in offsets or other numbers share a line.
-    alike: dict[str, list[Reason]] = defaultdict(list)
-    for reason in losses:
-        alike[reason.code or reason.text].append(reason)
-    numbers = {code: sum(losses[reason] for reason in same) for code, same in alike.items()}
-    frequent = sorted(alike, key=lambda code: -numbers[code])
+    numbers = Counter[str]()
+    examples: dict[str, Reason] = {}
+    for reason, number in losses.items():
+        code = reason.code or reason.text
+        numbers[code] += number
+        examples.setdefault(code, reason)
 
     lines = [""]
-    for code in frequent[:_SHOWN]:
-        reason, *others = alike[code]
-        line = f"  {numbers[code]:,}: {reason}"
-        if others:
+    for code, number in numbers.most_common(_SHOWN):
+        reason = examples[code]
+        line = f"  {number:,}: {reason}"
+        if number > losses[reason]:
             line += ", or other numbers"
         if reason in first:
             line += f", first at {plain(first[reason])}"
@@ -208,8 +209,8 @@ def _list_losses(
         if advice:
             line += f"; {advice}"
         lines.append(line)
-    if len(frequent) > _SHOWN:
-        lines.append(f"  and {len(frequent) - _SHOWN} other reason(s)")
+    if len(numbers) > _SHOWN:
+        lines.append(f"  and {len(numbers) - _SHOWN} other reason(s)")
     return "\n".join(lines)
 
 
@@ -294,12 +295,12 @@ def _check_doc_labels(pipeline: Pipeline, whole: Outcome) -> None:
 
 
 def _warn_of_absent_labels(pipeline: Pipeline, whole: Outcome) -> None:
-    """Log a warning for labels of the pipeline that no mention has: they may be misspelt."""
+    """Log a warning for labels of the pipeline that no mention in the rows has."""
     absent = {*pipeline.annotate.labels}.difference(whole.labels)
     if absent:
         unwanted = _unwanted(whole)
         LOGGER.warning(
-            "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
+            "pipeline '%s': no mention that is kept has the label %s; %scheck annotate.labels and "
             "annotate.rename",
             pipeline.name,
             _listed(absent),

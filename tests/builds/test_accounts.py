@@ -192,8 +192,14 @@ def test_build__reports_unselected_records_when_nothing_is_left(tmp_path: Path) 
     ("labels", "message"),
     [
         (["X"], ""),
-        (["X", "Nope"], "no mention has the label 'Nope'; mentions that are left out have 'Y'; c"),
-        (["X", "Y", "Nope"], "no mention has the label 'Nope'; check annotate.labels and"),
+        (
+            ["X", "Nope"],
+            "no mention that is kept has the label 'Nope'; mentions that are left out have 'Y'; c",
+        ),
+        (
+            ["X", "Y", "Nope"],
+            "no mention that is kept has the label 'Nope'; check annotate.labels and",
+        ),
         ([], ""),
     ],
 )
@@ -241,6 +247,29 @@ def test_build__collects_the_labels_in_use(tmp_path: Path) -> None:
     assert manifest.labels == ("Alpha", "New", "Zeta")
     assert load(tmp_path / "out").tags[:3] == ("O", "B-Alpha", "I-Alpha")
     assert load(tmp_path / "out")["train"][0]["span_labels"] == [2, 1]
+
+
+def test_build__has_no_labels_whose_mentions_are_all_left_out(tmp_path: Path) -> None:
+    row = {"id": "a", "text": "kinase genes", "entities": [[0, 6, "X"], [0, 3, "Y"]]}
+    inputs = jsonl(tmp_path / "in", "train.jsonl", row)
+
+    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+
+    assert manifest.labels == ("X",)
+    assert manifest.splits["train"].left_out == {"inside another": 1}
+
+
+def test_build__counts_mentions_of_documents_that_cannot_be_read(tmp_path: Path) -> None:
+    text = "-DOCSTART-\nkinase\tB-X\ngenes\tB-X\nbroken\n\n-DOCSTART-\nkinase\tB-X\n\n"
+    (tmp_path / "train.tsv").write_text(text)
+
+    manifest = made.built(tmp_path / "out", tmp_path / "train.tsv")
+
+    train = manifest.splits["train"]
+    assert (train.given_mentions, train.mentions) == (3, 1)
+    (reason,) = train.left_out
+    assert reason.startswith("in documents set aside: expected a token and a tag, got 1 field")
+    assert train.left_out[reason] == 2
 
 
 def test_build__keeps_the_order_of_given_labels_and_counts_others(tmp_path: Path) -> None:

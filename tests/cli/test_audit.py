@@ -372,7 +372,7 @@ def test_audit__accepts_unused_labels_of_the_gold_pipeline(folder: Path) -> None
         "Disease": 1,
         "Treatment": 0,
     }
-    assert "no mention has the label 'RARE'" in done.err
+    assert "no mention that is kept has the label 'RARE'" in done.err
 
 
 def test_audit__applies_labels_after_renaming(folder: Path) -> None:

@@ -35,14 +35,13 @@ def test_cgroup_cpus__finds_the_group_of_a_container_by_its_outer_name(tmp_path:
     assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 2
 
 
-@pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
-def test_cgroup_cpus__supports_version_1(folder: str, tmp_path: Path) -> None:
-    (tmp_path / "own").write_text("5:memory:/job\n4:cpu,cpuacct:/job\n")
-    job = tmp_path / "groups" / folder / "job"
-    group(job, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
-    group(job.parent, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
+def test_cgroup_cpus__reads_no_groups_of_version_1(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("4:cpu,cpuacct:/job\n0::/mine\n")
+    group(tmp_path / "groups" / "cpu" / "job", cpu__cfs_quota_us="400000\n")
+    group(tmp_path / "groups" / "job", cpu__max="400000 100000\n")
+    group(tmp_path / "groups" / "mine", cpu__max="200000 100000\n")
 
-    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 4
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 2
 
 
 @pytest.mark.parametrize("own", ["0::/mine\n", "0::/../other\n", "0::/a\0b", "nonsense\n", ""])

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
-from mslm_data.engine.local import ahead
+from mslm_data.engine import ENGINES
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
 from mslm_data.io.files import make_folder, naming_file, private_folder
@@ -41,8 +39,6 @@ AUTO = "auto"
 """The source name that selects a source by the input files."""
 _OF_DOCUMENTS = "jsonl"
 """The source for documents from Python, which are written to files first."""
-_FILES_LOOKED_AT = 1000
-"""Maximum number of files per input folder to estimate its size."""
 
 _LONGEST_NAME = 255
 """Maximum size of a file name on nearly all file systems, in bytes."""
@@ -160,17 +156,15 @@ def build(
             if source is None:
                 raise CallError("source: expected a name, a file or documents=, got neither")
 
-            ready = until_built.enter_context(
-                prepared(
-                    source,
-                    input=input,
-                    tokenizer=tokenizer,
-                    out=out,
-                    workers=workers,
-                    engine=engine,
-                    options=options,
-                    sample=sample,
-                )
+            ready = prepare(
+                source,
+                input=input,
+                tokenizer=tokenizer,
+                out=out,
+                workers=workers,
+                engine=engine,
+                options=options,
+                sample=sample,
             )
             ready.run(part=part, progress=progress or (lambda _: None))
 
@@ -342,8 +336,7 @@ def _unseen() -> Iterator[Callable[[str, int, int], None]]:
     yield lambda *_: None
 
 
-@contextmanager
-def prepared(
+def prepare(
     source: Source,
     *,
     input: Input = (),
@@ -355,11 +348,8 @@ def prepared(
     sets: Sequence[str] = (),
     sample: bool = False,
     downloading: Downloading = _unseen,
-) -> Iterator[Prepared]:
+) -> Prepared:
     """Prepare a build: check the arguments, fetch inputs, and load the tokenizer.
-
-    If the build will use several local workers, they start loading their modules inside the
-    context.
 
     Args:
         source: See `build`.
@@ -408,25 +398,18 @@ def prepared(
     if sample:
         pipeline = pipeline.sampled()
 
-    with ExitStack() as until_built:
-        # Start loading what workers need while this process fetches the input.
-        several = _worth_workers(given) if workers is None else workers > 1
-        if several and engine == "local":
-            preload = Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())
-            until_built.enter_context(ahead(preload))
-
-        loaded = choose_tokenizer(pipeline, tokenizer, sample=sample)
-        paths = choose_inputs(pipeline, given, sample=sample, downloading=downloading)
-        yield Prepared(
-            pipeline=pipeline,
-            inputs=tuple(paths),
-            tokenizer=loaded,
-            out=output(out) if out is not None else default_folder(source, pipeline, sample=sample),
-            copies=tuple(_copies(paths, given)),
-            workers=workers,
-            engine=engine,
-            recognised=recognised,
-        )
+    loaded = choose_tokenizer(pipeline, tokenizer, sample=sample)
+    paths = choose_inputs(pipeline, given, sample=sample, downloading=downloading)
+    return Prepared(
+        pipeline=pipeline,
+        inputs=tuple(paths),
+        tokenizer=loaded,
+        out=output(out) if out is not None else default_folder(source, pipeline, sample=sample),
+        copies=tuple(_copies(paths, given)),
+        workers=workers,
+        engine=engine,
+        recognised=recognised,
+    )
 
 
 def read_named(
@@ -483,29 +466,6 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
         extra=TO_KEEP,
     )
     return recognised
-
-
-def _worth_workers(given: Sequence[str | Path]) -> bool:
-    """Return whether local inputs are large enough for several workers.
-
-    URLs count as 0 bytes, compressed files by their compressed size.
-    """
-    total = 0
-    for path in map(Path, given):
-        files = [path] if path.is_file() else islice(_files_below(path), _FILES_LOOKED_AT)
-        for file in files:
-            total += file.stat().st_size
-            if total >= WORTH_WORKERS:
-                return True
-    return False
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            file = Path(place, name)
-            if file.is_file():
-                yield file
 
 
 def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:

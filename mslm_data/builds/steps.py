@@ -109,7 +109,13 @@ def build(
     if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
         workers = 1  # starting processes takes longer than a small build
 
-    with start(work, workers=workers, preload=_preload(inputs.pipeline), engine=engine) as run:
+    with start(
+        work,
+        workers=workers,
+        preload=_preload(inputs.pipeline),
+        engine=engine,
+        paths=[*inputs.splits_of_paths()],
+    ) as run:
         manifest = _open_finished(run, out, inputs, recipe)
         if manifest is not None:
             return manifest

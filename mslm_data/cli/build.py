@@ -172,10 +172,10 @@ def _build(
     keep_freed_memory()
 
     # After `keep_freed_memory`, which must run before pyarrow is imported.
-    from mslm_data.api.building import prepared
+    from mslm_data.api.building import prepare
     from mslm_data.cli.progress import downloading, showing
 
-    with prepared(
+    ready = prepare(
         name,
         input=inputs,
         tokenizer=tokenizer,
@@ -185,15 +185,15 @@ def _build(
         sets=sets,
         sample=sample,
         downloading=downloading,
-    ) as ready:
-        if dry_run:
-            report = _planned(ready.out, ready.preview()) | _origin(ready) | _files(*ready.files())
-            if not quiet:
-                _print_plan(report)
-            return report
+    )
+    if dry_run:
+        report = _planned(ready.out, ready.preview()) | _origin(ready) | _files(*ready.files())
+        if not quiet:
+            _print_plan(report)
+        return report
 
-        with showing(ready.pipeline.name) as progress:
-            manifest = ready.run(part=part, progress=progress)
+    with showing(ready.pipeline.name) as progress:
+        manifest = ready.run(part=part, progress=progress)
 
     if manifest is None:
         report = {"out": str(ready.out), "part": [*(part or (1, 1))], **_origin(ready)}

@@ -35,7 +35,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.spawn import get_executable
 from typing import Any, NamedTuple
 
-from mslm_data.engine import Died, Preload, Task, Work, safe, send_notes_to
+from mslm_data.engine import Died, Preload, Task, Work, safe, sending_notes
 from mslm_data.engine.memory import keep_freed_memory
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.log import LOGGER
@@ -302,9 +302,8 @@ def _work_off(work: Work, pipe: Connection) -> None:
     """Answer each task, until the host is gone."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_host, daemon=True).start()
-    send_notes_to(lambda value: pipe.send((False, value)))
 
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError), sending_notes(lambda value: pipe.send((False, value))):
         while True:
             task = pipe.recv()
             try:

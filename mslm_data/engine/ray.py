@@ -1,10 +1,6 @@
-"""The Ray engine: actors on nodes that all see the inputs and the output folder.
+"""The Ray engine: tasks on nodes that all see the inputs and the output folder.
 
-Each worker is an actor with one task at a time, so a death always belongs to a known task. Ray
-tasks would do too, but Ray notices the loss of a node with actors within seconds, and of a node
-with tasks only after minutes.
-
-Messages contain byte ranges, receipts and our own errors, never text. Actors print nothing, because
+Messages contain byte ranges, receipts and our own errors, never text. Tasks print nothing, because
 Ray writes their output to files that other users can read.
 """
 
@@ -18,90 +14,55 @@ import signal
 import socket
 import sys
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
 from mslm_data.engine import (
-    AnyTask,
     Crew,
     Died,
     Preload,
     Task,
     Work,
-    Worker,
-    attempt,
     safe,
-    send_notes_to,
+    sending_notes,
 )
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
-_OPTIONS = {
-    # Restarts and retries are done here, so that each death is counted.
-    "max_restarts": 0,
-    "max_task_retries": 0,
-    "num_cpus": 1,
-    # Spread actors over nodes, because models are large.
-    "scheduling_strategy": "SPREAD",
-}
-_FAILED_STARTS = 5
-"""Maximum number of consecutive failed starts of actors."""
-_LOOK_S = 5.0
-"""Interval of looking for new nodes, in seconds."""
-_WITHOUT_CPU_S = 300.0
-"""Maximum time without any CPU in the cluster, in seconds. Nodes may be in replacement."""
 _PATIENCE_S = 10.0
 """Timeout for connecting to the cluster, in seconds."""
 _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers")
 """Packages besides this one whose versions can change bytes."""
 
 
-def run(
-    worker: Worker[AnyTask],
-    tasks: Sequence[AnyTask],
-    *,
-    workers: int | None,
-    done: Callable[[str], Sequence[AnyTask]],
-    preload: Preload,
-) -> None:
-    """Run tasks on a Ray cluster; see `connected`.
-
-    Args:
-        worker: See `Engine`.
-        tasks: See `Engine`.
-        workers: Maximum number of actors. None: the number of CPUs of all nodes, including later
-            ones.
-        done: See `Engine`.
-        preload: See `Engine`. Each actor loads it.
+@contextmanager
+def start(
+    work: Work, workers: int | None, preload: Preload | None, paths: Sequence[str | Path]
+) -> Iterator[Crew]:
+    """Run tasks on a Ray cluster; see `engine.start` and `connected`.
 
     Raises:
-        BuildError: There is no cluster, or a node lacks the folder, an input, or a package version.
-        MslmDataError: See `Engine`.
+        BuildError: There is no cluster, its object store is full, or it is lost.
     """
-    if not tasks:
-        return
-
     with connected() as ray:
+        cluster = None
         try:
-            _Actors(ray, worker, workers, preload).work_off(tasks, done)
-        except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
-            raise BuildError(
-                "engine 'ray': expected room for a few megabytes in Ray's object store or on the "
-                f"disk beside it, got {type(error).__name__}; see `ray memory`, make room, and run "
-                "the same command again"
-            ) from None
+            terms = (tuple(versions().items()), tuple(map(os.path.abspath, paths)), preload)
+            cluster = _Cluster(ray, work, workers, terms)
+            yield cluster
         except ray.exceptions.RayError as error:
             raise BuildError(
-                f"engine 'ray': the cluster was lost ({type(error).__name__}); what is finished is "
-                "kept, run the same command again"
+                f"engine 'ray': {type(error).__name__}; see `ray status` and `ray memory`. What is "
+                "finished is kept, so run the same command again"
             ) from None
+        finally:
+            if cluster is not None:
+                cluster.cancel()
 
 
 @contextmanager
@@ -156,224 +117,6 @@ def _answers(address: str) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
-
-
-class _Actors(Generic[AnyTask]):
-    """The actors of a build."""
-
-    def __init__(
-        self, ray: Any, worker: Worker[AnyTask], max_actors: int | None, preload: Preload
-    ) -> None:
-        self._ray = ray
-        self._max_actors = max_actors
-        self._worker = worker
-        self._shared = ray.put(worker)  # sent once per node, not with each task
-        self._terms = (versions(), str(Path.cwd()), worker.folder, preload)
-        self._actor = ray.remote(TaskActor).options(**_OPTIONS)
-
-        self._asked: dict[Any, tuple[Any, AnyTask | None]] = {}
-        """Pending answer -> its actor and task; the task is None while the actor starts."""
-        self._idle: list[Any] = []
-        self._failed_starts = 0
-        self._last_cpu = time.monotonic()
-
-    def work_off(self, tasks: Sequence[AnyTask], done: Callable[[str], Sequence[AnyTask]]) -> None:
-        """Run all tasks, and the tasks made possible by their answers, then kill the actors."""
-        waiting = deque(tasks)
-        try:
-            while waiting or self._busy():
-                # Nodes may join or leave at any time, so look for room in each round.
-                self._start_missing(len(waiting))
-                while waiting and self._idle:
-                    actor, task = self._idle.pop(), waiting.popleft()
-                    self._asked[actor.attempt.remote(self._shared, task)] = actor, task
-                for task, receipt in self._answers():
-                    waiting += [task] if receipt is None else done(receipt)
-        finally:
-            for actor in [*self._idle, *(actor for actor, _ in self._asked.values())]:
-                with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
-                    self._ray.kill(actor)
-
-    def _busy(self) -> int:
-        """Return the number of actors with a running task."""
-        return sum(task is not None for _, task in self._asked.values())
-
-    def _start_missing(self, waiting: int) -> None:
-        """Start an actor for each task, as far as there is room."""
-        wanted = min(waiting + self._busy(), self._room())
-        for _ in range(wanted - len(self._idle) - len(self._asked)):
-            actor = self._actor.remote()
-            self._asked[actor.begin.remote(*self._terms)] = actor, None
-
-    def _room(self) -> int:
-        """Return the number of CPUs of all nodes, at most the maximum number of actors.
-
-        Raises:
-            BuildError: No node has had a CPU for `_WITHOUT_CPU_S`.
-        """
-        cpus = int(self._ray.cluster_resources().get("CPU", 0))
-        now = time.monotonic()
-        if cpus:
-            self._last_cpu = now
-        elif now - self._last_cpu > _WITHOUT_CPU_S:
-            raise BuildError(
-                "engine 'ray': expected nodes with CPUs, got none; see `ray status`, and "
-                "--num-cpus of `ray start`"
-            )
-        return cpus if self._max_actors is None else min(cpus, self._max_actors)
-
-    def _answers(self) -> Iterator[tuple[AnyTask, str | None]]:
-        """Yield finished tasks with their receipt, or with None if the actor died.
-
-        Without an answer within `_LOOK_S`, yields nothing, so that new nodes are used soon.
-        """
-        if not self._asked:
-            time.sleep(_LOOK_S)
-            return
-        answered, _ = self._ray.wait([*self._asked], num_returns=1, timeout=_LOOK_S)
-        for answer in answered:
-            actor, task = self._asked.pop(answer)
-            receipt = self._receipt(answer, actor, task)
-            if task is not None:
-                yield task, receipt
-
-    def _receipt(self, answer: Any, actor: Any, task: AnyTask | None) -> str | None:
-        errors = self._ray.exceptions
-        try:
-            outcome: str | MslmDataError = self._ray.get(answer)
-        except errors.RayTaskError as error:  # do not show its message, which may contain text
-            raise BuildError(
-                f"engine 'ray': a node answered with {type(error.cause).__name__}; is mslm-data "
-                f"{__version__} on all nodes?"
-            ) from None
-        except errors.RayError as error:
-            self._ray.kill(actor)  # it may be alive but unreachable
-            self._bury(task, type(error).__name__)
-            return None
-
-        self._idle.append(actor)
-        if isinstance(outcome, MslmDataError):
-            raise outcome
-        self._failed_starts = 0
-        return outcome
-
-    def _bury(self, task: AnyTask | None, how: str) -> None:
-        """Record the death of an actor.
-
-        Raises:
-            BuildError: Too many actors died at a task or at their start.
-        """
-        if task is not None:
-            self._worker.died(task, how)
-            return
-        self._failed_starts += 1
-        if self._failed_starts >= _FAILED_STARTS:
-            raise BuildError(
-                f"engine 'ray': expected workers that start, got {self._failed_starts} in a row "
-                f"that ended before they were ready (the last: {how}); is mslm-data {__version__} "
-                "installed on all nodes, and does a model fit into their memory?"
-            )
-
-
-class TaskActor:
-    """Runs tasks in a process on any node."""
-
-    def begin(
-        self, wanted: Mapping[str, str], cwd: str, folder: str, preload: Preload
-    ) -> str | MslmDataError:
-        """Prepare the process. Return "", or an error if tasks cannot run on this node.
-
-        From now on, all output of the process is discarded.
-
-        Args:
-            wanted: Package -> version in the leading process.
-            cwd: Working directory of the leading process, for relative paths.
-            folder: The output folder.
-            preload: See `Preload`.
-        """
-        os.umask(0o077)
-        _silence()
-        with suppress(OSError):
-            os.chdir(cwd)
-
-        here = versions()
-        for name, version in wanted.items():
-            if here.get(name, version) != version:
-                return BuildError(
-                    f"node {_node()}: expected {name} {version} as where the build was started, "
-                    f"got {here[name]}; install the same versions on all nodes, as bytes depend on "
-                    "them"
-                )
-        if not os.path.isdir(os.path.join(folder, ".build")):  # also False without permission
-            return BuildError(
-                f"node {_node()}: expected to see {folder}, found no such folder; build into one "
-                "that all nodes share under the same path"
-            )
-
-        with suppress(Exception):  # tasks meet the same error, and report it
-            pkgutil.resolve_name(preload.function)(preload.argument)
-        return ""
-
-    def attempt(self, worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
-        """Run a task. If it fails, check that this node sees all of its inputs."""
-        outcome = attempt(worker, task)
-        if isinstance(outcome, MslmDataError):
-            unseen = [path for path in task.paths if not os.path.exists(path)]
-            if unseen:
-                return BuildError(
-                    f"node {_node()}: expected to see {unseen[0]}, found no such file; put inputs "
-                    "where all nodes see them under the same path"
-                )
-        return outcome
-
-
-def _silence() -> None:
-    """Redirect stdout and stderr of the process to nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of all installed packages that decide bytes."""
-    installed = {"mslm-data": __version__, "folder format": str(FORMAT)}
-    for name in _WRITERS:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            installed[name] = importlib.metadata.version(name)
-    return installed | plugin_versions()
-
-
-def _node() -> str:
-    return socket.gethostname()
-
-
-# Replaces `run` -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def start(
-    work: Work, workers: int | None, preload: Preload | None, paths: Sequence[str | Path]
-) -> Iterator[Crew]:
-    """Run tasks on a Ray cluster; see `engine.start` and `connected`.
-
-    Raises:
-        BuildError: There is no cluster, its object store is full, or it is lost.
-    """
-    with connected() as ray:
-        cluster = None
-        try:
-            terms = (tuple(versions().items()), tuple(map(os.path.abspath, paths)), preload)
-            cluster = _Cluster(ray, work, workers, terms)
-            yield cluster
-        except ray.exceptions.RayError as error:
-            raise BuildError(
-                f"engine 'ray': {type(error).__name__}; see `ray status` and `ray memory`. What is "
-                "finished is kept, so run the same command again"
-            ) from None
-        finally:
-            if cluster is not None:
-                cluster.cancel()
 
 
 class _Cluster:
@@ -455,12 +198,11 @@ def run_task(
         ray.get(notes.take.remote(number, value))
 
     try:
-        with _quiet_and_private(cwd):
+        with _quiet_and_private(cwd), sending_notes(send):
             check_node(*terms)
-            send_notes_to(send)
             return work(task)
     except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
-        return safe(task.name, error)
+        return safe(f"node {socket.gethostname()}: {task.name}", error)
 
 
 @functools.cache  # once in a process
@@ -523,3 +265,12 @@ def _quiet_and_private(cwd: str) -> Iterator[None]:
         for stream, copy in before.items():
             os.dup2(copy, stream)
             os.close(copy)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all installed packages that decide bytes."""
+    installed = {"mslm-data": __version__, "folder format": str(FORMAT)}
+    for name in _WRITERS:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            installed[name] = importlib.metadata.version(name)
+    return installed | plugin_versions()

@@ -18,8 +18,7 @@ import pytest
 import mslm_data as md
 from mslm_data.api.building import read_named
 from mslm_data.builds import Progress
-from mslm_data.encode import tokenizer
-from mslm_data.engine import pool
+from mslm_data.engine.host import Host
 from mslm_data.errors import (
     BuildError,
     CallError,
@@ -257,64 +256,45 @@ def test_build__imports_only_the_needed_modules_in_this_process(tmp_path: Path) 
 
 
 @pytest.fixture
-def pools(monkeypatch: pytest.MonkeyPatch) -> list[pool.Pool]:
-    """All pools of workers started so far."""
-    started: list[pool.Pool] = []
-    start = pool.Pool.start
+def hosts(monkeypatch: pytest.MonkeyPatch) -> list[Host]:
+    """All hosts of workers started so far."""
+    started: list[Host] = []
+    start = Host.start
 
-    def counted(self: pool.Pool) -> None:
+    def counted(self: Host) -> None:
         started.append(self)
         start(self)
 
-    monkeypatch.setattr(pool.Pool, "start", counted)
+    monkeypatch.setattr(Host, "start", counted)
     return started
 
 
-def test_build__preloads_the_modules_of_its_workers(
-    pools: list[pool.Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load, started = tokenizer.load_tokenizer, []
-
-    def late(*args: Any, **kwargs: Any) -> Any:
-        started.append(len(pools))
-        return load(*args, **kwargs)
-
-    monkeypatch.setattr(tokenizer, "load_tokenizer", late)
-
+def test_build__shares_its_workers_between_rounds(hosts: list[Host], tmp_path: Path) -> None:
     md.build(NAME, sample=True, out=tmp_path, workers=2)
 
-    assert started == [1]  # Before the tokenizer is read,
-    assert len(pools) == 1  # and its workers were forked from this process.
-    assert psutil.Process().children() == []
-
-
-def test_build__stops_its_pool_when_it_cannot_begin(pools: list[pool.Pool], tmp_path: Path) -> None:
-    with pytest.raises(TokenizerError):
-        md.build(NAME, sample=True, tokenizer="v.txt", out=tmp_path, workers=2)
-
-    assert len(pools) == 1
+    assert len(hosts) == 1
     assert psutil.Process().children() == []
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, 0), (33 << 20, 1)])
 def test_build__chooses_workers_by_input_size(
-    size: int, expected: int, pools: list[pool.Pool], tmp_path: Path
+    size: int, expected: int, hosts: list[Host], tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_bytes(b"\n" * size)
 
     with pytest.raises(MslmDataError):  # There is no document.
-        md.build(NAME, input=tmp_path / "in", tokenizer="v.txt", out=tmp_path / "out")
+        md.build(NAME, input=tmp_path / "in", tokenizer=VOCAB, out=tmp_path / "out")
 
-    assert len(pools) == expected
+    assert len(hosts) == expected
 
 
-def test_build__dry_run_starts_no_workers(pools: list[pool.Pool], tmp_path: Path) -> None:
+def test_build__dry_run_starts_no_workers(hosts: list[Host], tmp_path: Path) -> None:
     words = ("--sample", "--dry-run", "--workers", "2", "--out", tmp_path / "out")
 
     assert run("build", "--source", NAME, *words).code == 0
 
-    assert pools == []
+    assert hosts == []
 
 
 @pytest.mark.long

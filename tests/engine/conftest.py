@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mslm_data.engine import ray as engine
 from tests.engine import nodes
-from tests.engine.works import Fake
 
 
 @pytest.fixture(scope="package")
@@ -27,17 +25,3 @@ def connected(cluster: Any) -> Iterator[Any]:
     """Ray, connected once per module, as connecting takes seconds."""
     with engine.connected() as ray:
         yield ray
-
-
-@pytest.fixture
-def ray(cluster: Any, connected: Any) -> Any:
-    """Ray, connected to two nodes."""
-    if not cluster.worker_nodes:
-        cluster.add_node(num_cpus=1)
-    return connected
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> Fake:
-    (tmp_path / "work" / ".build").mkdir(parents=True)
-    return Fake(str(tmp_path / "work"))

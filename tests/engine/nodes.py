@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,6 @@ import psutil
 import pytest
 
 from mslm_data._optional import load
-from tests.engine import works
 
 _QUICK = {
     "health_check_initial_delay_ms": 0,
@@ -78,23 +76,10 @@ def processes_of(node: Any) -> list[psutil.Process]:
     return [raylet, *raylet.children(recursive=True)]
 
 
-def busy_on(node: Any, out: Path) -> int:
-    """Wait until a process of a node is at a unit."""
-    while not (busy := works.busy(out, (process.pid for process in processes_of(node)))):
-        time.sleep(0.02)
-    return busy.pop()
-
-
 def workers(cluster: Any) -> list[psutil.Process]:
     """Return the processes that may be at a task."""
     processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
     return [process for process in processes if "ray::" in command_of(process)]
-
-
-def actors(cluster: Any) -> list[psutil.Process]:
-    """Return the processes that may be at a unit."""
-    processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
-    return [process for process in processes if "ray::TaskActor" in command_of(process)]
 
 
 def command_of(process: psutil.Process) -> str:

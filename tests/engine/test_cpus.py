@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.engine import Preload, Task, local, pool
-from mslm_data.engine import cpus as counting
 from mslm_data.engine.cpus import cgroup_cpus, cpus
-from tests.engine.works import Done, Fake, units
 
 
 def group(folder: Path, **files: str) -> None:
@@ -89,22 +86,3 @@ def test_cpus__default_to_the_cpus_of_the_machine(
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
 
     assert cpus(tmp_path / "groups", tmp_path / "own") == 12
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, 3), (5, 5)])
-def test_run__starts_one_worker_per_available_cpu(
-    given: int | None, expected: int, worker: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = set()
-    give = pool.Pool.give
-
-    def counted(self: pool.Pool, number: int, task: Task, *, workers: int) -> None:
-        sizes.add(workers)
-        give(self, number, task, workers=1)
-
-    monkeypatch.setattr(counting, "cpus", lambda: 3)
-    monkeypatch.setattr(pool.Pool, "give", counted)
-
-    local.run(worker, units(2), workers=given, done=Done(), preload=Preload("json:loads", "0"))
-
-    assert sizes == {expected}

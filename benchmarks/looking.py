@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+import msgspec
 import numpy as np
 
 from benchmarks.folders import sentences
@@ -75,7 +76,7 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
             cut_pieces=0,
         )
     }
-    write_manifest(out, dataclasses.replace(manifest, splits=splits))
+    write_manifest(out, msgspec.structs.replace(manifest, splits=splits))
     (out / "tokenizer.json").write_bytes(shards.tokenizer.read_bytes())
     return out
 

@@ -167,7 +167,7 @@ def prepare_options(shards: Shards, examples: Examples) -> dict[str, dict[str, A
     rng = np.random.default_rng(0)
     token_ids = shards.manifest.token_ids
     about = {
-        "tokenizer": shards.manifest.tokenizer["sha256"],
+        "tokenizer": shards.manifest.tokenizer.sha256,
         "size": token_ids.size,
         "kind": "benchmark",
     }

@@ -170,7 +170,7 @@ def _study(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Stud
             f"--shards: expected the splits train, validation and test, got {', '.join(shards)}; "
             "build the folder from files of these names"
         )
-    if tokenizer.digest != shards.manifest.tokenizer["sha256"]:
+    if tokenizer.digest != shards.manifest.tokenizer.sha256:
         parser.error(
             "--encoder: expected the encoder whose tokenizer the shards were built with, got "
             "another; build them with `--tokenizer` and its folder"

@@ -150,7 +150,7 @@ class Shards(BuiltFolder):
 
     def _file(self, name: str, kind: ArtefactKind) -> str:
         """Return the path of a lexicon or score column for this tokenizer."""
-        tokenizer = self.manifest.tokenizer["sha256"]
+        tokenizer = self.manifest.tokenizer.sha256
         return str(find_artefact(self.place, name, kind, tokenizer=tokenizer))
 
     def __repr__(self) -> str:

@@ -181,7 +181,7 @@ def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
         return made
 
     (part,) = split.splits
-    tokenizer = part.source.manifest.tokenizer["sha256"]
+    tokenizer = part.source.manifest.tokenizer.sha256
 
     def find(name: str, kind: ArtefactKind) -> str:
         return str(find_artefact(folder, name, kind, tokenizer=tokenizer))

@@ -476,9 +476,9 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
         ValueError: Two splits have different tokenizers.
     """
     first = splits[0]
-    known = first.source.manifest.tokenizer["sha256"]
+    known = first.source.manifest.tokenizer.sha256
     for part in splits[1:]:
-        tokenizer = part.source.manifest.tokenizer["sha256"]
+        tokenizer = part.source.manifest.tokenizer.sha256
         if tokenizer != known or part.source.token_ids != first.source.token_ids:
             raise ValueError(
                 f"mix: {first.name} has tokenizer {known[:12]}, {part.name} has "

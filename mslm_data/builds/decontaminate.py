@@ -167,7 +167,7 @@ def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
         _LOADED.clear()
         by_tokenizer: dict[str, list[tuple[BuiltFolder, tuple[str, ...]]]] = {}
         for shards, splits in map(load_splits, folders):
-            digest = shards.manifest.tokenizer["sha256"]
+            digest = shards.manifest.tokenizer.sha256
             by_tokenizer.setdefault(digest, []).append((shards, splits))
         _LOADED[folders] = [_read(group) for group in by_tokenizer.values()]
     return _LOADED[folders]

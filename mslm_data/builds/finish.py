@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,13 @@ from mslm_data.io.files import (
 from mslm_data.log import LOGGER, plain
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.manifest import NAME as MANIFEST
-from mslm_data.shard.manifest import Manifest, SplitRecord, read_manifest, write_manifest
+from mslm_data.shard.manifest import (
+    Manifest,
+    SplitRecord,
+    TokenizerRecord,
+    read_manifest,
+    write_manifest,
+)
 from mslm_data.shard.write import ShardRecord
 
 _LISTED = 64
@@ -84,7 +89,7 @@ def finish(
         pipeline=recipe["pipeline"],
         plan=digest_of(FORMAT, recipe, versions, sources, units, labels),
         versions=versions,
-        tokenizer={"sha256": tokenizer.digest, "ids": asdict(tokenizer.ids)},
+        tokenizer=TokenizerRecord(sha256=tokenizer.digest, ids=tokenizer.ids),
         labels=tuple(labels),
         tags=tuple(tag_names(labels)),
         doc_labels=None if doc_labels is None else tuple(doc_labels),
@@ -197,7 +202,7 @@ def load_finished(out: Path, recipe: Mapping[str, Any], sources: Sources) -> Man
         "pipeline": manifest.pipeline,
         "annotator": manifest.annotator,
         "segmenter": manifest.segmenter,
-        "tokenizer": manifest.tokenizer["sha256"],
+        "tokenizer": manifest.tokenizer.sha256,
         "labels": list(manifest.labels),
         "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
         "subset": manifest.subset,
@@ -242,7 +247,7 @@ def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
         if name in records:
             good = is_whole(path, records[name])
         elif name == "tokenizer.json":
-            good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
+            good = path.is_file() and hash_file(path) == manifest.tokenizer.sha256
         else:
             good = path.is_file()
         if not good:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -38,7 +39,8 @@ from mslm_data.errors import BuildError, PipelineError, SourceError
 from mslm_data.io.files import canonical_json
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
-from mslm_data.shard.manifest import OF_FOLDER, SPLIT_NAME
+from mslm_data.shard.manifest import OF_FOLDER
+from mslm_data.shard.write import FILE_NAME
 from mslm_data.source.reading.files import folder_name
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
@@ -68,7 +70,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     _check_names_are_utf8(found)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
-        if not SPLIT_NAME.fullmatch(split):
+        if not re.match(FILE_NAME, split):
             raise PipelineError(
                 f"{where}, [source] splits: expected names of letters, digits, '.', '_' and '-', "
                 f"got '{split}'"

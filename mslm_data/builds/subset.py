@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from mslm_data.builds.finish import write_files
 from mslm_data.encode.tokenizer import load_tokenizer
@@ -113,7 +114,7 @@ def _manifest(
     if whole.subset:
         taken["of"] = whole.subset
     plan = hashlib.sha256(canonical_json(taken)).hexdigest()
-    return replace(whole, plan=plan, splits=records, subset=taken, found_by=None)
+    return msgspec.structs.replace(whole, plan=plan, splits=records, subset=taken, found_by=None)
 
 
 def _set_aside(folder: Path, chosen: str) -> Iterator[bytes]:

@@ -95,7 +95,7 @@ def _check_files(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
     tokenizer = None
     path = folder / "tokenizer.json"
-    if not path.is_file() or hash_file(path) != manifest.tokenizer["sha256"]:
+    if not path.is_file() or hash_file(path) != manifest.tokenizer.sha256:
         yield Problem(path.name, "expected the tokenizer that the manifest names")
     else:
         try:

@@ -6,8 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -43,11 +44,11 @@ class TokenIds:
         special: Sorted ids of all special tokens, which are never random replacements.
     """
 
-    size: int
-    mask: int = -1
-    pad: int = -1
-    unk: int = -1
-    special: tuple[int, ...] = ()
+    size: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+    mask: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    pad: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    unk: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    special: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -157,7 +157,7 @@ class GoldFolder:
         Raises:
             ShardError: They have different tokenizers, or no label in common.
         """
-        if shards.manifest.tokenizer["sha256"] != first.manifest.tokenizer["sha256"]:
+        if shards.manifest.tokenizer.sha256 != first.manifest.tokenizer.sha256:
             raise ShardError(
                 f"{shards.folder}: built with another tokenizer than {first.folder}, so their "
                 "tokens cannot be compared; build both with the same --tokenizer"

@@ -6,11 +6,9 @@ writes it last: a folder without a manifest is unfinished.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -23,7 +21,7 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.agreement import FoundByRecord
-from mslm_data.shard.write import ShardRecord
+from mslm_data.shard.write import FileName, Sha256, ShardRecord
 
 NAME = "manifest.json"
 OF_FOLDER = (
@@ -36,10 +34,7 @@ OF_FOLDER = (
 )
 """Files beside the folders of the splits."""
 _OF_SPLIT = ("dataset_info.json", "state.json")
-SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Valid names of splits. They are folder names, and cannot point outside the built folder."""
-_SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+Labels = Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_LABELS)]
 
 
 class SplitRecord(Counts, kw_only=True, omit_defaults=True):
@@ -59,8 +54,19 @@ class SplitRecord(Counts, kw_only=True, omit_defaults=True):
         return sum(shard.bytes for shard in self.shards)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+class TokenizerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokenizer of a folder.
+
+    Attributes:
+        sha256: SHA-256 of `tokenizer.json`.
+        ids: Special ids.
+    """
+
+    sha256: Sha256
+    ids: TokenIds
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of `manifest.json`.
 
     Attributes:
@@ -92,19 +98,19 @@ class Manifest:
     versions: Mapping[str, str]
     annotator: str
     segmenter: str
-    tokenizer: Mapping[str, Any]
-    labels: tuple[str, ...]
+    tokenizer: TokenizerRecord
+    labels: Labels
     tags: tuple[str, ...]
     about: Mapping[str, Any]
-    splits: Mapping[str, SplitRecord]
-    doc_labels: tuple[str, ...] | None = None
+    splits: Mapping[FileName, SplitRecord]
+    doc_labels: Labels | None = None
     found_by: tuple[FoundByRecord, ...] | None = None
     subset: Mapping[str, Any] | None = None
 
     @property
     def token_ids(self) -> TokenIds:
         """Special ids of the tokenizer."""
-        return msgspec.convert(self.tokenizer["ids"], TokenIds)
+        return self.tokenizer.ids
 
     @property
     def schema(self) -> pa.Schema:
@@ -184,11 +190,7 @@ class _Pipeline(msgspec.Struct):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `manifest.json`, without optional fields that are not set."""
-    content = msgspec.to_builtins(manifest)
-    for name in ("doc_labels", "found_by", "subset"):
-        if content[name] is None:
-            del content[name]
-    write_whole(folder / NAME, [canonical_json(content)])
+    write_whole(folder / NAME, [canonical_json(msgspec.to_builtins(manifest))])
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -232,112 +234,59 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
     """
     try:
         value = msgspec.json.decode(data)
-        # Check the format first: a newer manifest may have other fields.
-        version = value.get("format") if isinstance(value, dict) else None
-        if isinstance(version, int) and not isinstance(version, bool):
-            _check_format(path, version)
+        # Check the format first: the manifest of another version may have other fields.
+        _check_format(value, path)
         manifest = msgspec.convert(value, Manifest)
-        ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
-    except (msgspec.DecodeError, KeyError) as error:
-        raise _damaged(path, str(error)) from None
-    except (TypeError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, type(error).__name__) from None
-
-    _check_labels(path, manifest)
-    _check_doc_labels(path, manifest.doc_labels or ())
-    _check_tokenizer(path, manifest, ids)
-    for name, split in manifest.splits.items():
-        _check_shards(path, name, split)
-        _check_accounts(path, name, split)
+        _check(manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        # Of a message of the Unicode decoder, the class: it could have text.
+        reason = type(error).__name__ if isinstance(error, UnicodeDecodeError) else error
+        raise ShardError(
+            f"{path}: expected a manifest of mslm-data: {reason}; build the folder again"
+        ) from None
 
     ordered = sorted(manifest.splits, key=split_order)
-    return replace(manifest, splits={name: manifest.splits[name] for name in ordered})
+    splits = {name: manifest.splits[name] for name in ordered}
+    return msgspec.structs.replace(manifest, splits=splits)
 
 
-def _damaged(path: Path | str, reason: str) -> ShardError:
-    return ShardError(f"{path}: expected a manifest of mslm-data: {reason}; build the folder again")
-
-
-def _check_format(path: Path | str, version: int) -> None:
+def _check_format(value: Any, path: Path | str) -> None:
     """Check that this version of mslm-data can read the folder."""
-    if version == FORMAT:
-        return
-
-    if version > FORMAT:
-        advice = "a newer mslm-data wrote the folder: upgrade, or build it again"
-    else:
-        advice = (
-            "an older mslm-data wrote the folder: remove it, or choose another --out, "
-            "and build it again"
+    found = value.get("format") if isinstance(value, dict) else None
+    if type(found) is int and found != FORMAT:
+        raise ShardError(
+            f"{path}: expected format {FORMAT}, got {found}; another version of mslm-data wrote "
+            "the folder: use that version, or build the folder again into another --out"
         )
-    raise ShardError(f"{path}: expected format {FORMAT}, got {version}; {advice}")
 
 
-def _check_labels(path: Path | str, manifest: Manifest) -> None:
-    """Check that labels are unique and match the tags."""
+def _check(manifest: Manifest) -> None:
+    """Check what the types of the fields do not say.
+
+    Raises:
+        ValueError: Names, ids or counts contradict each other.
+    """
     if list(manifest.tags) != tag_names(manifest.labels):
-        raise ShardError(f"{path}: the tags do not match the labels; build the folder again")
-    if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
-        raise ShardError(
-            f"{path}: expected at most {MAX_LABELS} labels, without duplicates; build the folder "
-            "again"
-        )
+        raise ValueError("the tags do not match the labels")
+    for name in ("labels", "doc_labels"):
+        labels = getattr(manifest, name) or ()
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"expected different {name}")
 
+    ids = manifest.token_ids
+    largest = max(ids.mask, ids.pad, ids.unk, *ids.special)
+    if largest >= ids.size:
+        raise ValueError(f"expected special ids below {ids.size}, got {largest}")
 
-def _check_doc_labels(path: Path | str, doc_labels: Sequence[str]) -> None:
-    """Check that document labels are unique."""
-    if len(set(doc_labels)) < len(doc_labels) or len(doc_labels) > MAX_LABELS:
-        raise ShardError(
-            f"{path}: expected at most {MAX_LABELS} different doc_labels; build the folder again"
-        )
-
-
-def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
-    """Check the special ids and the tokenizer's digest."""
-    if not 1 <= ids.size < 1 << 31:
-        raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
-
-    named = [id_ for id_ in (ids.mask, ids.pad, ids.unk) if id_ != -1]
-    outside = [id_ for id_ in (*named, *ids.special) if not 0 <= id_ < ids.size]
-    if outside:
-        raise ShardError(
-            f"{path}: expected special ids below {ids.size}, got {outside[0]}; build the folder "
-            "again"
-        )
-    if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):
-        raise ShardError(f"{path}: the sha256 of the tokenizer is missing; build the folder again")
-
-
-def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
-    """Check that file names stay within the folder, and that counts of shards add up."""
-    if not SPLIT_NAME.fullmatch(name):
-        raise ShardError(
-            f"{path}: a split name has characters other than letters, digits, '.', '_' and '-'"
-        )
-
-    names = {shard.file for shard in split.shards}
-    if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
-        raise ShardError(
-            f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once"
-        )
-    if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
-        raise ShardError(
-            f"{path}: {name}: the sha256 of a shard is missing; build the folder again"
-        )
-
-    rows = sum(shard.rows for shard in split.shards)
-    tokens = sum(shard.tokens for shard in split.shards)
-    mentions = sum(shard.mentions for shard in split.shards)
-    if (rows, tokens, mentions) != (split.sequences, split.tokens, split.mentions):
-        raise ShardError(
-            f"{path}: {name}: the counts of the shards do not add up to those of the split"
-        )
-
-
-def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
-    """Check that all documents and mentions of a split are accounted for."""
-    try:
-        split.check()
-    except ValueError as error:
-        raise ShardError(f"{path}: {name}: {error}") from None
+    for name, split in manifest.splits.items():
+        if len({shard.file for shard in split.shards}) < len(split.shards):
+            raise ValueError(f"{name}: expected each shard once")
+        for count, per_shard in (("sequences", "rows"), ("tokens",) * 2, ("mentions",) * 2):
+            expected = sum(getattr(shard, per_shard) for shard in split.shards)
+            if getattr(split, count) != expected:
+                raise ValueError(f"{name}: the counts of the shards do not add up to {count}")
+        try:
+            split.check()
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None

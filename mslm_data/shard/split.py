@@ -552,7 +552,7 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
         SourceError: The remote file is unreachable, or differs from the manifest.
     """
     if isinstance(folder, RemoteFolder):
-        return folder.file("tokenizer.json", sha256=manifest.tokenizer["sha256"])
+        return folder.file("tokenizer.json", sha256=manifest.tokenizer.sha256)
 
     path = folder / "tokenizer.json"
     if not path.exists():

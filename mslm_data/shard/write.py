@@ -10,8 +10,9 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -27,6 +28,12 @@ _PIECE = 256 << 10
 """Number of bytes hashed and written at once."""
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "doc_label": "doc_labels", "text": "texts"}
 """Column -> field of `Examples`, if the names differ."""
+
+
+FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z"
+"""Pattern of the names of splits and shards, which cannot point outside the built folder."""
+FileName = Annotated[str, msgspec.Meta(pattern=FILE_NAME)]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +56,12 @@ class ShardRecord:
         sha256: Digest of the file.
     """
 
-    file: str
+    file: FileName
     rows: Count
     tokens: Count
     mentions: Count
     bytes: Count
-    sha256: str
+    sha256: Sha256
 
 
 def write_shard(

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -91,7 +92,7 @@ def test_repr__shows_place_and_contents(folder: Path) -> None:
 
 def test_repr_html__escapes_corpus_text(folder: Path) -> None:
     shards = load(folder)
-    shards.manifest = replace(shards.manifest, labels=("<script>", "x"))
+    shards.manifest = msgspec.structs.replace(shards.manifest, labels=("<script>", "x"))
 
     table = shards._repr_html_()
 
@@ -120,7 +121,7 @@ def test_strategy__loads_its_lexicon_from_the_folder(folder: Path, tmp_path: Pat
         word_starts=Ragged.from_rows([[0]], np.int32),
         scores=np.ones(1),
         about={
-            "tokenizer": shards.manifest.tokenizer["sha256"],
+            "tokenizer": shards.manifest.tokenizer.sha256,
             "size": shards.manifest.token_ids.size,
         },
     )

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.feather
@@ -86,7 +87,9 @@ def test_card__names_licences_without_an_identifier(
 def test_card__lists_the_tasks_of_the_columns(tmp_path: Path) -> None:
     manifest = built(tmp_path / "out")
 
-    of_documents = metadata(card(dataclasses.replace(manifest, labels=(), doc_labels=("a", "b"))))
+    of_documents = metadata(
+        card(msgspec.structs.replace(manifest, labels=(), doc_labels=("a", "b")))
+    )
 
     assert of_documents["task_categories"] == ["fill-mask", "text-classification"]
 

@@ -133,7 +133,7 @@ def test_verify__counts_the_set_aside_documents_of_each_split(folder: Path) -> N
     edit_manifest(
         folder,
         lambda m: m["splits"]["train"].update(
-            set_aside=2, read=m["splits"]["train"]["written"] + 2
+            set_aside={"x": 2}, read=m["splits"]["train"]["written"] + 2
         ),
     )
     (folder / "set_aside.jsonl").write_bytes(aside("train") + aside("test"))

@@ -47,7 +47,7 @@ def test_anchors__compares_a_folder_with_another(folders: Path, tmp_path: Path) 
     assert [one["score"] for one in done.json["anchors"]] == lexicon.scores.tolist()
     assert [one["rank"] for one in done.json["anchors"]] == list(range(1, len(lexicon) + 1))
     assert done.json["anchors"][0]["word"].isalpha()
-    assert lexicon.about["tokenizer"] == manifest.tokenizer["sha256"]
+    assert lexicon.about["tokenizer"] == manifest.tokenizer.sha256
     assert (lexicon.about["kind"], lexicon.about["size"]) == ("anchors", manifest.token_ids.size)
     assert lexicon.about["made"] == {
         "command": "vocab anchors", "split": "train", "general": {"source": "shards", "manifest_sha256": digest},

@@ -46,7 +46,7 @@ def test_pmi__writes_a_lexicon_of_the_shards(built: Path) -> None:
     )
     assert sum(done.json["entries"].values()) == len(lexicon) > 10
     assert 0 < done.json["covered_tokens"] < done.json["tokens"]
-    assert lexicon.about["tokenizer"] == manifest.tokenizer["sha256"]
+    assert lexicon.about["tokenizer"] == manifest.tokenizer.sha256
     assert lexicon.about["size"] == manifest.token_ids.size
     assert lexicon.about["made"]["command"] == "vocab pmi"
     assert str(built) not in str(lexicon.about)

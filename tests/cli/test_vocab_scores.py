@@ -37,7 +37,7 @@ def with_anchors(folder, tokenizer=None):
         [row.input_ids.values[row.word_ids.values == word] for word in (0, 1)], np.int32
     )
     about = {
-        "tokenizer": tokenizer or load(folder).manifest.tokenizer["sha256"],
+        "tokenizer": tokenizer or load(folder).manifest.tokenizer.sha256,
         "size": word_piece().ids.size,
     }
     starts = Ragged.from_rows([[0], [0]], np.int32)
@@ -68,7 +68,7 @@ def test_anchors__writes_a_lexicon_of_all_words(folder, encoder):
     assert set(examples.input_ids.values) - set(word_piece().ids.special) <= {
         id_ for row in entries for id_ in row
     }
-    assert lexicon.about["tokenizer"] == load(folder).manifest.tokenizer["sha256"]
+    assert lexicon.about["tokenizer"] == load(folder).manifest.tokenizer.sha256
     made = lexicon.about["made"]
     assert (made["of"], made["embedding"], made["combine"]) == ("anchors", "pooler", "max")
 
@@ -165,7 +165,7 @@ def test_strategies__word_scores_reject_ngram_lexicons(folder, name):
 
 def test_strategies__word_scores_accept_an_empty_lexicon(folder):
     about = {
-        "tokenizer": load(folder).manifest.tokenizer["sha256"],
+        "tokenizer": load(folder).manifest.tokenizer.sha256,
         "size": word_piece().ids.size,
     }
     nothing = Ragged.from_rows([], np.int32)

@@ -6,10 +6,10 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import mslm_data as md
@@ -153,8 +153,8 @@ def test_corpus__refuses_incomparable_folders(build: Build) -> None:
     weak = build("weak", {"a": (TEXT, WEAK)})
     no_label = build("no_label", {"a": (TEXT, [(0, 10, "X"), (18, 25, "Y")])})
     other = build("other", {"a": (TEXT, GOLD)})
-    tokenizer = {**other.manifest.tokenizer, "sha256": "0" * 64}
-    other.manifest = replace(other.manifest, tokenizer=tokenizer)
+    tokenizer = msgspec.structs.replace(other.manifest.tokenizer, sha256="0" * 64)
+    other.manifest = msgspec.structs.replace(other.manifest, tokenizer=tokenizer)
 
     with pytest.raises(ShardError, match=r"expected a label of .*Chemical.*got X, Y"):
         Corpus(weak, gold=no_label)

@@ -178,7 +178,7 @@ def lexicon_for(shards: Shards, score: float) -> Lexicon:
         word_starts=Ragged.from_rows([[0]], np.int32),
         scores=np.array([score]),
         about={
-            "tokenizer": shards.manifest.tokenizer["sha256"],
+            "tokenizer": shards.manifest.tokenizer.sha256,
             "size": shards.manifest.token_ids.size,
         },
     )
@@ -294,7 +294,7 @@ def test_load__reports_a_missing_built_folder(tmp_path: Path) -> None:
         (
             lambda data: b'{"format": 99}',
             ShardError,
-            "expected format 2, got 99; a newer mslm-data wrote the folder",
+            "expected format 2, got 99; another version of mslm-data wrote",
         ),
         (
             faulty.refused,
@@ -532,6 +532,6 @@ def test_load__checks_a_remote_manifest_like_a_local_one(folder: Path, url: str)
     damage.edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(read=10**6))
 
     with pytest.raises(
-        ShardError, match=rf"{url}/{MANIFEST}: train: expected read = written \+ set aside"
+        ShardError, match=rf"{url}/{MANIFEST}: .*train: expected read = written \+ set aside"
     ):
         load(url)

@@ -297,7 +297,10 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Split:
     ]
     (out / "train.tsv").write_text("\n".join(lines) + "\n")
     pipeline = made.pipeline_of(
-        unit_bytes=200, encode={"join": "document", "max_tokens": 12}, annotate={"use": "none"}
+        source={"duplicates": "keep"},
+        unit_bytes=200,
+        encode={"join": "document", "max_tokens": 12},
+        annotate={"use": "none"},
     )
     made.built(out / "shards", out / "train.tsv", pipeline)
     return load(out / "shards")["train"]

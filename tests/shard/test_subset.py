@@ -146,7 +146,7 @@ def test_subset__rounds_the_exact_share_up(share: float, documents: int, tmp_pat
     rows = [{"id": str(number), "text": "kinase"} for number in range(100)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pipeline = made.pipeline_of(
-        source={"use": "jsonl"}, annotate={"use": "none"}, segment="clinical"
+        source={"use": "jsonl", "duplicates": "keep"}, annotate={"use": "none"}, segment="clinical"
     )
     made.built(tmp_path / "out", tmp_path / "train.jsonl", pipeline)
     train = md.load(tmp_path / "out")["train"]

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -194,7 +195,7 @@ def test_confidence_heatmap__escapes_everything(
         "mslm_data.draw.marked_rows.Pieces.__getitem__", lambda self, token: hostile
     )
     monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
-    monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))
+    monkeypatch.setattr(shards, "manifest", msgspec.structs.replace(shards.manifest, name=hostile))
 
     confidence_heatmap(tmp_path / "page.html", shards, made_up(shards, rows=1))
 

@@ -111,7 +111,7 @@ def command(
         "stop_words": len(listed),  # their number, as the words may be private
     }
     about = {
-        "tokenizer": manifest.tokenizer["sha256"],
+        "tokenizer": manifest.tokenizer.sha256,
         "size": manifest.token_ids.size,
         "protected": manifest.protected,
         "made": made,

@@ -150,7 +150,7 @@ def command(
         manifest.token_ids,
         choice,
         about={
-            "tokenizer": manifest.tokenizer["sha256"],
+            "tokenizer": manifest.tokenizer.sha256,
             "protected": manifest.protected,
             "made": made,
         },

@@ -34,7 +34,7 @@ def load_folder_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
         VocabularyError: It is not the tokenizer in the manifest.
     """
     tokenizer = tokenizers.load_tokenizer(str(folder / "tokenizer.json"))
-    if tokenizer.digest != manifest.tokenizer["sha256"]:
+    if tokenizer.digest != manifest.tokenizer.sha256:
         raise VocabularyError(
             f"{folder / 'tokenizer.json'}: not the tokenizer that the folder was built with"
         )

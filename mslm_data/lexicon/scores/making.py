@@ -57,7 +57,7 @@ def about(manifest: Manifest, **made: Any) -> dict[str, Any]:
         **made: Options of the command, as JSON values.
     """
     origin = {
-        "tokenizer": manifest.tokenizer["sha256"],
+        "tokenizer": manifest.tokenizer.sha256,
         "size": manifest.token_ids.size,
         "protected": manifest.protected,
         "plan": manifest.plan,

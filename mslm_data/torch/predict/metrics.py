@@ -299,7 +299,7 @@ def _check_train(rows: Rows | Examples, train: Any) -> None:
     if isinstance(rows, Examples):  # these do not know their tokenizer, only its special ids
         is_same = rows.ids == train.token_ids
     else:
-        digests = {each.splits[0].source.manifest.tokenizer["sha256"] for each in (rows, train)}
+        digests = {each.splits[0].source.manifest.tokenizer.sha256 for each in (rows, train)}
         is_same = len(digests) == 1
     if not is_same:
         raise ValueError(

@@ -85,7 +85,7 @@ def command(
 
     # An explicit path must not be searched in `vocab/`.
     given = str(path.absolute()) if path else "anchors.arrow"
-    tokenizer = manifest.tokenizer["sha256"]
+    tokenizer = manifest.tokenizer.sha256
     anchors_file = find_artefact(folder, given, LEXICON, tokenizer=tokenizer)
     anchors = read_lexicon(anchors_file)
     _check_is_anchors(anchors_file, anchors)

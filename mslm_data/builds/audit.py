@@ -8,7 +8,7 @@ narrow, because mentions of one document are not independent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from mslm_data.builds.data_loss import (
     check_labels,
     check_losses,
     check_set_aside,
+    show_labels,
 )
 from mslm_data.builds.stages import (
     Inputs,
@@ -48,7 +49,6 @@ from mslm_data.data.document import Part
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
-from mslm_data.log import few
 from mslm_data.metrics import (
     NEW,
     DocumentTable,
@@ -65,9 +65,6 @@ from mslm_data.shard.built_folder import load_splits
 from mslm_data.shard.manifest import Manifest
 
 Ints = npt.NDArray[np.int64]
-
-_LABELS_SHOWN = 20
-"""Maximum number of labels in a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +136,7 @@ def audit(
     bare = replace(gold, annotate=replace(gold.annotate, use=use, options={}))
     found_inputs = find_inputs(bare, inputs)
     with _gold_options():
-        present = _check_gold(found_inputs)
-        labels = labels or _shared_labels(present, manifest)
-        _check_labels_exist(labels, present, gold)
+        labels = _choose_labels(labels, _check_gold(found_inputs), gold, manifest)
         splits = _read_gold(found_inputs, tuple(labels))
 
     annotator = load_annotator(weak.annotate)
@@ -199,29 +194,32 @@ def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) 
         weak: The pipeline, with model files.
         by_context: Whether mentions are left out by context, which depends on sentences.
     """
-    _check_same_digest(
-        manifest.annotator,
-        make_annotator(weak).digest(),
-        what="the model that made the folder",
-        advice="name its files with --set annotate.…",
-    )
+    models = [
+        (
+            "the model that made the folder",
+            manifest.annotator,
+            make_annotator(weak).digest(),
+            "name its files with --set annotate.…",
+        )
+    ]
     if by_context:
-        _check_same_digest(
-            manifest.segmenter,
-            make_segmenter(weak).digest(),
-            what="the model that found the folder's sentences",
-            advice="name it with --set segment.model=…, as the folder leaves mentions out by their "
-            "context in a sentence",
+        models.append(
+            (
+                "the model that found the folder's sentences",
+                manifest.segmenter,
+                make_segmenter(weak).digest(),
+                "name it with --set segment.model=…, as the folder leaves mentions out by their "
+                "context in a sentence",
+            )
         )
 
-
-def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> None:
-    """Check that two digests of a model are equal. The digest of a model without files is ""."""
-    if got != expected:
-        raise AnnotateError(
-            f"audit: expected {what} (digest {expected[:16] or 'none'}), got "
-            f"{got[:16] or 'none'}; {advice}"
-        )
+    for what, expected, got, advice in models:
+        if got != expected:
+            # The digest of a model without files is "".
+            raise AnnotateError(
+                f"audit: expected {what} (digest {expected[:16] or 'none'}), got "
+                f"{got[:16] or 'none'}; {advice}"
+            )
 
 
 # The gold -----------------------------------------------------------------------------------------
@@ -251,8 +249,8 @@ class _Gold:
         self.account.counts.mentions -= len(document.mentions)
 
 
-def _check_gold(found: Inputs) -> list[str]:
-    """Check labels and data loss of the gold, as a build does. Return the labels of its mentions.
+def _check_gold(found: Inputs) -> Outcome:
+    """Check labels and data loss of the gold, as a build does. Return what it has come to.
 
     All labels are read, as those that are not compared are no loss.
 
@@ -269,7 +267,7 @@ def _check_gold(found: Inputs) -> list[str]:
         documents=whole.counts.written,
     )
     check_losses(found, outcomes)
-    return whole.labels
+    return whole
 
 
 def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
@@ -300,37 +298,33 @@ def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
     return splits
 
 
-def _shared_labels(present: Sequence[str], manifest: Manifest) -> dict[str, str]:
-    """Return the labels of gold mentions that the folder has too, each with itself."""
-    shared = {label: label for label in present if label in manifest.labels}
-    if not shared:
-        raise PipelineError(
-            "audit: expected labels that gold mentions "
-            f"({few(present, _LABELS_SHOWN) or 'there are none'}) and the folder "
-            f"({', '.join(manifest.labels)}) have in common; pair others with --label GOLD=OURS"
-        )
-    return shared
-
-
-def _check_labels_exist(labels: Collection[str], present: Collection[str], gold: Pipeline) -> None:
-    """Check that each label is named by the gold pipeline, or is the label of a gold mention.
+def _choose_labels(
+    labels: Mapping[str, str], read: Outcome, gold: Pipeline, manifest: Manifest
+) -> Mapping[str, str]:
+    """Return the labels to compare, by default those that gold mentions and the folder share.
 
     Args:
-        labels: Gold labels to compare.
-        present: Labels of gold mentions.
+        labels: Gold label -> the folder's label.
+        read: What the gold documents have come to.
         gold: The gold pipeline. Labels that it names need not occur in a small corpus.
-    """
-    unknown = sorted(set(labels) - set(present) - set(gold.annotate.labels))
-    if not unknown:
-        return
+        manifest: Manifest of the folder.
 
-    known = few(sorted(present), _LABELS_SHOWN)
+    Raises:
+        PipelineError: A label does not occur, or none is shared.
+    """
+    labels = labels or {label: label for label in read.labels if label in manifest.labels}
+    unknown = sorted({*labels}.difference(read.labels, gold.annotate.labels))
+    if labels and not unknown:
+        return labels
+
+    present = show_labels(read.labels, read.counts.given_mentions) or "there are none"
+    got = ", ".join(unknown) or f"none that the folder has ({', '.join(manifest.labels)})"
     rename = gold.annotate.rename
     renamed = [f"{label} to {rename[label]}" for label in unknown if label in rename]
     hint = f"; the gold pipeline renames {', '.join(renamed)}" if renamed else ""
     raise PipelineError(
-        f"audit: expected --label GOLD=OURS with labels of usable gold mentions "
-        f"({known or 'there are none'}), got {', '.join(unknown)}{hint}"
+        f"audit: expected --label GOLD=OURS with labels of usable gold mentions ({present}), got "
+        f"{got}{hint}"
     )
 
 

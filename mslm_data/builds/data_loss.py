@@ -23,7 +23,7 @@ from mslm_data.data.counts import Counts, in_aside
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
-from mslm_data.log import LOGGER, TO_KEEP, plain
+from mslm_data.log import LOGGER, TO_KEEP, few, plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import cells
 
@@ -31,6 +31,8 @@ _FILES_SHOWN = 3
 """Maximum number of files whose columns a message lists."""
 _SHOWN = 3
 """Maximum number of reasons in a message."""
+_LABELS_SHOWN = 20
+"""Maximum number of labels in a message."""
 _LONGEST_LABEL = 256
 """Maximum number of characters of a label. The longest titles of ICD-10-CM have about 230."""
 _LONG_LABEL = 64
@@ -252,7 +254,7 @@ def _check_mentions(inputs: Inputs, whole: Outcome) -> None:
     if none_wanted or not counts.written or given > sum(lost.values()):
         return
 
-    present = _unwanted(whole)
+    present = show_labels(whole.unwanted, given)
     if not given:
         searched = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
         problem = (
@@ -261,7 +263,7 @@ def _check_mentions(inputs: Inputs, whole: Outcome) -> None:
         )
     elif present:
         problem = (
-            f"none of the {given:,} mentions has a label of {_listed(annotate.labels)}; they have "
+            f"none of the {given:,} mentions has a label of {_list(annotate.labels)}; they have "
             f"{present}; choose with --set 'annotate.labels=[...]'"
         )
     else:
@@ -298,29 +300,15 @@ def _warn_of_absent_labels(pipeline: Pipeline, whole: Outcome) -> None:
     """Log a warning for labels of the pipeline that no mention in the rows has."""
     absent = {*pipeline.annotate.labels}.difference(whole.labels)
     if absent:
-        unwanted = _unwanted(whole)
+        unwanted = show_labels(whole.unwanted, whole.counts.given_mentions)
         LOGGER.warning(
             "pipeline '%s': no mention that is kept has the label %s; %scheck annotate.labels and "
             "annotate.rename",
             pipeline.name,
-            _listed(absent),
+            _list(absent),
             f"mentions that are left out have {unwanted}; " if unwanted else "",
             extra=TO_KEEP,
         )
-
-
-def _unwanted(whole: Outcome) -> str:
-    """Return the labels missing in the pipeline, for a message."""
-    given = whole.counts.given_mentions
-    if seem_texts(whole.unwanted, given):
-        shape = _shape(whole.unwanted, given)
-        return f"labels that are not shown, as they seem to be texts ({shape})"
-    return _listed(whole.unwanted)
-
-
-def _listed(labels: Iterable[str]) -> str:
-    """Return labels for a message, sorted."""
-    return ", ".join(f"'{plain(label)}'" for label in sorted(labels))
 
 
 # Labels -------------------------------------------------------------------------------------------
@@ -371,6 +359,17 @@ def check_labels(
             f"pipeline '{pipeline.name}': expected at most {MAX_LABELS:,} labels, got "
             f"{len(labels):,}; merge or choose some with [annotate] rename and labels"
         )
+
+
+def show_labels(labels: Collection[str], items: float) -> str:
+    """Return labels for a message, or their number if they seem to be texts; see `seem_texts`."""
+    if seem_texts(labels, items):
+        return f"labels that are not shown, as they seem to be texts ({_shape(labels, items)})"
+    return _list(labels)
+
+
+def _list(labels: Collection[str]) -> str:
+    return few([f"'{plain(label)}'" for label in sorted(labels)], _LABELS_SHOWN)
 
 
 def seem_texts(labels: Collection[str], items: float) -> bool:

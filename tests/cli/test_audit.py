@@ -358,7 +358,7 @@ def test_audit__rejects_a_label_without_gold_mentions(folder: Path) -> None:
     done = run(*lossy(folder, SIGN), "--label", "SIHN=Disease", "--label", "SIGN=Treatment")
 
     assert done.code == 1
-    assert "with labels of usable gold mentions (SIGN), got SIHN" in done.err
+    assert "with labels of usable gold mentions ('SIGN'), got SIHN" in done.err
 
 
 def test_audit__accepts_unused_labels_of_the_gold_pipeline(folder: Path) -> None:
@@ -385,7 +385,8 @@ def test_audit__applies_labels_after_renaming(folder: Path) -> None:
     assert done.json["labels"]["Disease"]["exact"] == 1
     assert before.code == 1
     assert (
-        "gold mentions (Symptom), got SIGN; the gold pipeline renames SIGN to Symptom" in before.err
+        "gold mentions ('Symptom'), got SIGN; the gold pipeline renames SIGN to Symptom"
+        in before.err
     )
 
 
@@ -400,7 +401,7 @@ def test_audit__compares_the_labels_in_common_by_default(folder: Path) -> None:
     assert {label: of["gold"] for label, of in done.json["labels"].items()} == {"Disease": 1}
     assert done.json["gold_left_out"] == {"label not wanted": 1}
     assert without.code == 1
-    assert "that gold mentions (SIGN) and the folder (Disease, Treatment) have in" in without.err
+    assert "('SIGN'), got none that the folder has (Disease, Treatment)" in without.err
 
 
 def test_audit__rejects_a_repeated_gold_label(folder: Path) -> None:

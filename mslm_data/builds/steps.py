@@ -415,8 +415,12 @@ class Units:
         doc_labels = None
         if pipeline.has_doc_labels:
             doc_labels = _collect(outcome.doc_labels for outcome in self.receipts.values())
-        with self.asking():
+        try:
             _check_labels(pipeline, self.receipts.values(), labels, doc_labels or ())
+        except BuildError:
+            self.folder.remove()  # receipts contain labels, and must not contain text
+            raise
+        with self.asking():
             check_losses(self.inputs, outcomes)
         return labels, doc_labels
 

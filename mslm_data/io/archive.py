@@ -31,18 +31,15 @@ _AT_ONCE = 1 << 20
 _HEADERS = 1 << 20
 """Maximum number of bytes between two members. tarfile reads long names and pax headers into
 memory."""
-_PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _DAMAGED = (
-    OSError,
-    EOFError,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    RuntimeError,
-    ValueError,
+    *(OSError, EOFError, ValueError, RuntimeError),
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error),
 )
 """Exceptions raised for damaged archives; RuntimeError for a zip that is encrypted or uses an
 unknown compression."""
+_Entry = tuple[str, int, Any]
+"""Stored name, size in bytes, and stream; None for a folder, `_OTHER` for links and devices."""
+_OTHER = object()
 
 
 class Member(NamedTuple):
@@ -107,34 +104,33 @@ def unpack(path: Path, folder: Path, *, error: type[MslmDataError] = SourceError
 
 def members(path: Path, *, error: type[MslmDataError] = SourceError) -> Iterator[Member]:
     """Yield the members of an archive in stored order, after the checks of `unpack`."""
-    inside = _zipped if path.name.lower().endswith(".zip") else _tarred
+    entries = _zipped(path) if path.name.lower().endswith(".zip") else _tarred(path)
     left = MAX_BYTES
     with _readable(path, error):
-        for name, size, kind, stream in inside(path, error):
+        for name, size, stream in entries:
             where = f"{path.name}: member '{name}'"
-            # Backslashes and drive letters are checked on all systems: an archive that is safe
-            # here is safe on Windows too.
-            posix, windows = PurePosixPath(name), PureWindowsPath(name)
-            is_inside = not (posix.is_absolute() or windows.drive or windows.root)
-            if not is_inside or ".." in windows.parts or "\0" in name:
+            if not _is_inside(name):
                 raise error(f"{where}: expected a path inside the archive; not unpacked")
-            if kind == "other":
+            if stream is _OTHER:
                 raise error(
                     f"{where}: expected a plain file or a folder, got a link or a device; not "
                     "unpacked"
                 )
-
             left -= max(size, _BLOCK)
             if left < 0:
                 raise error(
                     f"{path.name}: expected at most {MAX_BYTES} bytes unpacked, got more; if you "
                     "trust it, unpack it yourself and pass the unpacked files"
                 )
-            yield Member(posix, None if kind == "folder" else _pieces(path, stream, size, error))
+            yield Member(PurePosixPath(name), stream and _pieces(path, stream, error))
 
 
-_Entry = tuple[str, int, str, Any]
-"""Stored name, size in bytes, `file`, `folder` or `other` (links and devices), stream of a file."""
+def _is_inside(name: str) -> bool:
+    # Backslashes and drive letters are checked on all systems: an archive that is safe here is
+    # safe on Windows too.
+    windows = PureWindowsPath(name)
+    is_relative = not (name.startswith("/") or windows.drive or windows.root)
+    return is_relative and ".." not in windows.parts and "\0" not in name
 
 
 @contextmanager
@@ -142,6 +138,11 @@ def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
     """Convert exceptions for damaged archives to `error`."""
     try:
         yield
+    except _HeaderError:
+        raise error(
+            f"{path.name}: the header of a member is too large, and could fill memory; if you "
+            "trust the archive, unpack it yourself and pass the folder"
+        ) from None
     except _DAMAGED as problem:
         reason = getattr(problem, "strerror", None) or type(problem).__name__
         raise error(
@@ -150,40 +151,50 @@ def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
         ) from None
 
 
-def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> Iterator[bytes]:
-    """Yield the content of a member, and check its size against the header."""
+def _pieces(path: Path, stream: IO[bytes], error: type[MslmDataError]) -> Iterator[bytes]:
     with _readable(path, error):
-        left = size
         while piece := stream.read(_AT_ONCE):
-            left -= len(piece)
             yield piece
-        if left:
-            raise EOFError
 
 
-def _tarred(path: Path, error: type[MslmDataError]) -> Iterator[_Entry]:
+def _zipped(path: Path) -> Iterator[_Entry]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            # The upper half of `external_attr` is the Unix mode; 0 if written on another system.
+            if info.is_dir():
+                yield info.filename, 0, None
+            elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+                yield info.filename, 0, _OTHER
+            else:
+                with archive.open(info) as stream:
+                    yield info.filename, info.file_size, stream
+
+
+def _tarred(path: Path) -> Iterator[_Entry]:
     packed = path.name.lower().endswith("gz")
-    with gzip.open(path) if packed else path.open("rb") as stream:
+    with gzip.open(path) if packed else path.open("rb") as file:
         # Mode "r|" reads the stream forward only, so each read is counted.
-        source = _Headers(stream, path, error)  # type: ignore[arg-type]
+        source = _Headers(file)  # type: ignore[arg-type]
         with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
-                is_plain = info.type in _PLAIN and not info.issparse()
-                kind = "folder" if info.isdir() else "file" if is_plain else "other"
                 source.left = info.size + _HEADERS
-                stream_of_file = tar.extractfile(info) if kind == "file" else None
-                yield info.name, info.size, kind, stream_of_file
+                if info.isdir():
+                    yield info.name, 0, None
+                elif info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not info.issparse():
+                    yield info.name, info.size, tar.extractfile(info)
+                else:
+                    yield info.name, 0, _OTHER
+
+
+class _HeaderError(Exception):
+    """A tar has a header that is too large."""
 
 
 class _Headers:
     """The stream of a tar, in which headers have a maximum size."""
 
-    def __init__(self, stream: IO[bytes], path: Path, error: type[MslmDataError]) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._error = error(
-            f"{path.name}: the header of a member is too large, and could fill memory; if you "
-            "trust the archive, unpack it yourself and pass the folder"
-        )
         self.left = _HEADERS
         """Number of bytes until the next member must have begun."""
 
@@ -191,18 +202,5 @@ class _Headers:
         data = self._stream.read(count)
         self.left -= len(data)
         if self.left < 0:
-            raise self._error
+            raise _HeaderError
         return data
-
-
-def _zipped(path: Path, error: type[MslmDataError]) -> Iterator[_Entry]:  # noqa: ARG001 - as _tarred
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            # The upper half of `external_attr` is the Unix mode; 0 if written on another system.
-            if info.is_dir():
-                yield info.filename, 0, "folder", None
-            elif stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG):
-                with archive.open(info) as stream:
-                    yield info.filename, info.file_size, "file", stream
-            else:
-                yield info.filename, 0, "other", None

@@ -43,39 +43,28 @@ _BLOCK = 16 << 20
 """Bytes per request to an object store, and of memory per file."""
 _END_S = 5.0
 """Seconds to wait for the threads to end after an error or interrupt."""
-_HTTP = ("http", "https")
+_HTTP = ("http://", "https://")
 _VERSIONS = frozenset({"ETag", "Last-Modified", "Content-MD5", "Digest"})
 """Headers by which an http server tells that a file has changed."""
-_ACCESSED = ("atime", "time")
-"""Details of a file that reading changes, besides those with "access" in their name."""
+_ACCESSED = re.compile(r"access|^a?time$", re.IGNORECASE)
+"""Details of a file that reading changes."""
 _CANCELLED: ContextVar[Event] = ContextVar("_CANCELLED", default=Event())  # noqa: B039 - never set
-"""Event that cancels the downloads of the current thread; set by `together`."""
-_FINAL_STATUS = (401, 403, 404, 405, 410)
+"""Event that cancels the downloads of the current thread."""
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
 """Exceptions after which no retry is made."""
+_FINAL_STATUS = (401, 403, 404, 405, 410)
+"""HTTP statuses after which no retry is made."""
 
-_IN_WORDS = {
-    "ClientPayloadError": "a connection that broke off in the middle of the file",
-    "IncompleteRead": "a connection that broke off in the middle of the file",
-    "ResponseStreamingError": "a connection that broke off in the middle of the file",
-    "FlexibleChecksumError": "bytes that their checksum contradicts",
-    "ServerDisconnectedError": "no answer",
-    "ConnectionClosedError": "no answer",
-    "ClientConnectorError": "no connection",
-    "ClientConnectorDNSError": "no connection",
-    "ClientConnectorCertificateError": "a certificate that is not trusted",
-    "ClientProxyConnectionError": "no way through the proxy",
-    "EndpointConnectionError": "no connection",
-    "ConnectTimeoutError": "no answer in time",
-    "ConnectionTimeoutError": "no answer in time",
-    "FSTimeoutError": "no answer in time",
-    "ReadTimeoutError": "no answer in time",
-    "SocketTimeoutError": "no answer in time",
-    "InvalidURL": "a URL that cannot be read",
-    "InvalidUrlClientError": "a URL that cannot be read",
+_REASONS = {
+    "Certificate": "a certificate that is not trusted",
+    "Timeout": "no answer in time",
+    "Disconnected|Closed": "no answer",
+    "Connect": "no connection",
+    "Payload|IncompleteRead|Streaming": "a connection that broke off in the middle of the file",
+    "Checksum": "bytes that their checksum contradicts",
 }
-"""Class name -> reason, for exceptions of libraries used by fsspec. Names, since these libraries
-may not be installed."""
+"""Part of the class name of an exception -> reason. Names, since the libraries that fsspec uses may
+not be installed."""
 
 
 class RemoteError(Exception):
@@ -164,21 +153,21 @@ def fetch(
 
     def attempt() -> None:
         with open_private(target) as file:
-            for piece, total in _checked(url, name, size, sha256, etag, max_bytes):
+            for piece, total in _stream(url, name, size, sha256, etag, max_bytes):
                 file.write(piece)
                 if progress is not None:
                     progress(target.name, file.tell(), total)
 
-    retry(attempt)
+    _retry(attempt)
 
 
 def read(url: str, name: str, *, max_bytes: int, tries: int = TRIES) -> bytes:
     """Return the content of a file of at most `max_bytes` bytes; see `fetch`."""
 
     def attempt() -> bytes:
-        return b"".join(piece for piece, _ in _checked(url, name, None, "", "", max_bytes))
+        return b"".join(piece for piece, _ in _stream(url, name, None, "", "", max_bytes))
 
-    return retry(attempt, tries)
+    return _retry(attempt, tries)
 
 
 def copy(url: str, folder: Path, *, name: str = "") -> Path:
@@ -198,7 +187,7 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         MissingExtraError: See `fetch`.
         SourceError: The disk is full or not writable.
     """
-    root, infos = retry(partial(_list, url, name))
+    root, infos = _retry(partial(_list, url, name))
     top = PurePosixPath(_path_of(root).rstrip("/")).name
     if url.startswith(_HTTP):
         top = unquote(top)
@@ -206,11 +195,20 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         top = "input"
 
     def make(made: Path) -> None:
-        _copy_all(url, name, root, infos, made / top)
+        together(
+            [
+                partial(_fetch_listed, url, name, _inside(root, path), info, made / top)
+                for path, info in infos.items()
+            ]
+        )
 
     # A changed file has other details (sizes, times, etags), and so another copy.
     if not url.startswith(_HTTP) or _VERSIONS & infos[root].keys():
-        return make_once(folder / _digest(url, name, _details(infos)), make) / top
+        details = [
+            (path, sorted((key, repr(info[key])) for key in info if not _ACCESSED.search(key)))
+            for path, info in sorted(infos.items())
+        ]
+        return make_once(folder / _digest(url, name, details), make) / top
 
     # The server does not tell whether the file has changed: copy it each time.
     with TemporaryDirectory(prefix=".", suffix=SUFFIX, dir=folder) as temporary:
@@ -276,7 +274,7 @@ class Background(Thread):
         self.join(_END_S)
 
 
-def retry(ask: Callable[[], T], tries: int = TRIES) -> T:
+def _retry(ask: Callable[[], T], tries: int = TRIES) -> T:
     """Call `ask` until it returns, up to `tries` times, with growing pauses.
 
     Raises:
@@ -293,25 +291,14 @@ def retry(ask: Callable[[], T], tries: int = TRIES) -> T:
     raise AssertionError("the last try returns or raises")
 
 
-def _copy_all(
-    url: str, name: str, root: str, infos: Mapping[str, Mapping[str, Any]], target: Path
-) -> None:
-    """Copy all listed files in parallel, each as it was listed."""
-    jobs = []
-    for remote, info in infos.items():
-        below = _inside(root, remote)
-        path = "/".join(filter(None, (name, below)))
-        jobs.append(partial(_fetch_listed, url, path, info, target / below))
-    together(jobs)
-
-
-def _fetch_listed(url: str, name: str, info: Mapping[str, Any], target: Path) -> None:
+def _fetch_listed(url: str, name: str, below: str, info: Mapping[str, Any], target: Path) -> None:
     """Download a listed file, and name it in errors. Callers name the URL only."""
+    name = "/".join(filter(None, (name, below)))
     size = info.get("size")
     if url.startswith(_HTTP):
         size = size or None  # some servers say 0 for any file
     try:
-        fetch(url, target, name=name, size=size, etag=info.get("ETag", ""))
+        fetch(url, target / below, name=name, size=size, etag=info.get("ETag", ""))
     except RemoteError as error:
         reason = f"{error.reason} for {name}" if name else error.reason
         raise RemoteError(reason, missing=error.missing, final=error.final) from None
@@ -343,21 +330,6 @@ def _list(url: str, name: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     return root, infos
 
 
-def _details(infos: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the details of files in comparable form, except access times."""
-    return [
-        (
-            path,
-            sorted(
-                (key, repr(value))
-                for key, value in info.items()
-                if key not in _ACCESSED and "access" not in key.lower()
-            ),
-        )
-        for path, info in sorted(infos.items())
-    ]
-
-
 def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -370,54 +342,44 @@ def _inside(root: str, remote: str) -> str:
     return name
 
 
-def _checked(
+def _stream(
     url: str, name: str, size: int | None, sha256: str, etag: str, max_bytes: int | None
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield the content of a file as `_pieces` does, and check it; see `fetch`."""
-    limit = max_bytes if size is None else size
-    digest = hashlib.sha256()
-    count = 0
-    for piece, total in _pieces(url, name, etag):
-        count += len(piece)
-        if limit is not None and count > limit:
-            raise RemoteError(f"more than {limit} bytes")
-        digest.update(piece)
-        yield piece, total
-
-    if (size is not None and count != size) or (sha256 and digest.hexdigest() != sha256):
-        got = f" with sha256 {digest.hexdigest()}" if sha256 else ""
-        raise RemoteError(f"{count} bytes{got}")
-
-
-def _pieces(url: str, name: str, etag: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the content of a file in pieces, with the size that the server told, 0 if it did not.
+    """Yield the content of a file in pieces, each with the size that the server told, or 0.
 
     Raises:
-        RemoteError: The file is missing, unreachable, cut off, or of another version.
+        RemoteError: The file is missing, unreachable, cut off, or not as expected; see `fetch`.
         MissingExtraError: See `fetch`.
     """
     # By http, one streamed request, without a request for the size before; else blocks.
-    how = {"block_size": 0, "size": 1} if url.startswith(_HTTP) else {"block_size": _BLOCK}
+    is_http = url.startswith(_HTTP)
+    how = {"block_size": 0, "size": 1} if is_http else {"block_size": _BLOCK}
+    limit = max_bytes if size is None else size
+    digest = hashlib.sha256()
     count = 0
     try:
         fs, path = _filesystem(url, name)
         with fs.open(path, "rb", **how) as file:
             if etag and getattr(file, "details", {}).get("ETag", etag) != etag:
                 raise RemoteError("another version than listed")
-
-            # The response of a streamed request knows the size, and its library checks it.
-            size = getattr(file, "size", None) or getattr(
-                getattr(file, "r", None), "content_length", None
-            )
+            told = file.r.content_length if is_http else getattr(file, "size", None)
             while piece := file.read(_AT_ONCE):
+                count += len(piece)
+                if limit is not None and count > limit:
+                    raise RemoteError(f"more than {limit} bytes")
                 if _CANCELLED.get().is_set():
                     raise RemoteError("a cancelled download", final=True)
-                count += len(piece)
-                yield piece, size if isinstance(size, int) else 0
+                digest.update(piece)
+                yield piece, told or 0
     except Exception as error:  # noqa: BLE001 - libraries raise anything
         raise _in_words(error, url) from None
-    if "size" not in how and isinstance(size, int) and size != count:
-        raise RemoteError(f"{count} of {size} bytes")
+
+    # By http, aiohttp compares the size, which may be that of a compressed response.
+    if not is_http and told is not None and count != told:
+        raise RemoteError(f"{count} of {told} bytes")
+    if (size is not None and count != size) or (sha256 and digest.hexdigest() != sha256):
+        got = f" with sha256 {digest.hexdigest()}" if sha256 else ""
+        raise RemoteError(f"{count} bytes{got}")
 
 
 def _filesystem(url: str, name: str) -> tuple[Any, str]:
@@ -447,7 +409,7 @@ def _options(protocol: str) -> dict[str, Any]:
     import fsspec
 
     configured = fsspec.config.conf.get(protocol, {})
-    if protocol in _HTTP:
+    if protocol in ("http", "https"):
         import aiohttp
 
         limits = aiohttp.ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
@@ -467,6 +429,8 @@ def _path_of(root: str) -> str:
 
 def _in_words(error: Exception, url: str) -> Exception:
     """Convert an exception of a file system to a `RemoteError` or `MissingExtraError`."""
+    import fsspec
+
     if isinstance(error, RemoteError):
         return error
     if isinstance(error, ImportError):
@@ -481,21 +445,15 @@ def _in_words(error: Exception, url: str) -> Exception:
     if status:
         return RemoteError(f"HTTP status {status}", final=status in _FINAL_STATUS)
 
-    reason = _IN_WORDS.get(type(error).__name__, type(error).__name__)
+    name = type(error).__name__
+    reason = next((text for part, text in _REASONS.items() if re.search(part, name)), name)
     protocol = url.partition("://")[0]
-    if isinstance(error, ValueError) and protocol not in _protocols():
+    if isinstance(error, ValueError) and protocol not in fsspec.available_protocols():
         reason = f"a protocol that fsspec does not know: '{protocol}'"
     # A message of the operating system has no secrets; a library may set another one.
     if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
         reason = str(error.strerror)
     return RemoteError(reason, final=isinstance(error, _FINAL))
-
-
-def _protocols() -> list[str]:
-    import fsspec
-
-    protocols: list[str] = fsspec.available_protocols()
-    return protocols
 
 
 def _status(error: BaseException | None) -> int:

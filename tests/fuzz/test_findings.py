@@ -28,7 +28,6 @@ from mslm_data.errors import (
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores import tables
-from mslm_data.lexicon.store import read_lexicon
 from mslm_data.mask import make
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
@@ -322,16 +321,6 @@ def test_cut__before_a_byte_order_mark(tmp_path: Path, name: str, file: str, rec
     source = SOURCES.make(name, {})
 
     assert outcome(source, path, 1) == outcome(source, path, 1 << 40)
-
-
-def test_read_lexicon__refuses_compressed_files(tmp_path: Path) -> None:
-    path = written(tmp_path, "x.arrow", seeds.lexicon("zstd"))
-
-    with pytest.raises(
-        VocabularyError,
-        match=r"expected a lexicon, got a file that cannot be read as one \(ArrowInvalid\)",
-    ):
-        read_lexicon(path)
 
 
 def test_open_scores__a_link_to_nothing(tmp_path: Path) -> None:

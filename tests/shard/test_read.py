@@ -262,23 +262,6 @@ def test_examples__rejects_repeated_column_names(folder: Path) -> None:
         read(folder)
 
 
-@pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_examples__rejects_compressed_buffers(folder: Path, codec: str) -> None:
-    """They could decompress to any size, and are no zero-copy columns."""
-    batch = batch_of(folder)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
-    ) as writer:
-        writer.write_batch(batch)
-    claim_bytes(folder, sink.getvalue().to_pybytes())
-
-    with pytest.raises(
-        ShardError, match=r"expected an Arrow stream \(ArrowInvalid\); the file is damaged"
-    ):
-        read(folder)
-
-
 def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_path: Path) -> None:
     path = first_shard(folder)
     path.rename(folder / "here.arrow")

@@ -361,7 +361,7 @@ def _stream(
         fs, path = _filesystem(url, name)
         with fs.open(path, "rb", **how) as file:
             if etag and getattr(file, "details", {}).get("ETag", etag) != etag:
-                raise RemoteError("another version than listed")
+                raise RemoteError("a file that was replaced while it was copied", final=True)
             told = file.r.content_length if is_http else getattr(file, "size", None)
             while piece := file.read(_AT_ONCE):
                 count += len(piece)

@@ -22,10 +22,10 @@ import msgspec
 
 from mslm_data.builds.data_loss import Outcome, check_set_aside
 from mslm_data.builds.folder import list_differences
-from mslm_data.builds.scan import UNIT_BYTES, digest_part
+from mslm_data.builds.scan import UNIT_BYTES, changed_error, digest_part
 from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import Unit
-from mslm_data.builds.unit import Account, Reader, Record, annotate, changed_error
+from mslm_data.builds.unit import Account, Reader, Record, annotate
 from mslm_data.data.counts import Counts
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents

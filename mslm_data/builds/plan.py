@@ -22,7 +22,13 @@ from mslm_data._version import __version__
 from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import describe_folders
 from mslm_data.builds.folder import Unfinished, digest_of, list_differences
-from mslm_data.builds.scan import SLOW_UNIT_BYTES, UNIT_BYTES, is_worth_unpacking
+from mslm_data.builds.scan import (
+    SLOW_UNIT_BYTES,
+    UNIT_BYTES,
+    FileDigest,
+    is_worth_unpacking,
+    plan_digests,
+)
 from mslm_data.builds.stages import (
     Inputs,
     find_inputs,
@@ -162,11 +168,13 @@ class InputFile(NamedTuple):
         name: Path below the input, or the file's name.
         bytes: Size of the file.
         is_staged: Whether it is compressed, and unpacked before it is read.
+        sha256: SHA-256 of a plain file that is cut; "" for others.
     """
 
     name: str
     bytes: int
     is_staged: bool
+    sha256: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,14 +264,14 @@ def make_plan(
     for _ in run(Unpack(str(path), str(into)) for path, into in copies.items()):
         pass
 
-    # A file of at most one unit is not cut.
+    # A file of at most one unit is not cut. Others are hashed first: if one is replaced after it
+    # was cut, its digest at the end of the build is another.
     plain_paths = {path: copies.get(path, path) for path in splits}
     sizes = {path: plain.stat().st_size for path, plain in plain_paths.items()}
+    large = [path for path in splits if sizes[path] > unit_bytes]
+    digests = digest_files(run, [path for path in large if path not in copies])
     cuts = run(
-        Cut(split, str(plain_paths[path]), unit_bytes)
-        for path in splits
-        if sizes[path] > unit_bytes
-        for split in splits[path]
+        Cut(split, str(plain_paths[path]), unit_bytes) for path in large for split in splits[path]
     )
     parts = {(task.split, task.path): cut for task, cut in cuts}
 
@@ -282,13 +290,21 @@ def make_plan(
         units += _pack(split, pieces, unit_bytes, inputs.pipeline.shard.unit_bytes)
 
     files = tuple(
-        InputFile(name, size, path in copies)
+        InputFile(*(name, size), path in copies, digests[path].sha256 if path in digests else "")
         for path, (name, size) in zip(splits, _describe(inputs), strict=True)
     )
     plan = Plan(recipe=recipe, files=files, units=tuple(units))
     numbers = {str(path): str(number) for number, path in enumerate(plain_paths.values())}
     folder.write_plan(msgspec.json.encode(_with_paths(plan, numbers)))
     return plan
+
+
+def digest_files(run: Run, files: Sequence[Path]) -> dict[Path, FileDigest]:
+    """Return the digest of each file."""
+    digests: dict[Path, FileDigest] = {}
+    for task, (of_files, _) in run(plan_digests(files, ())):
+        digests |= zip(map(Path, task.files), of_files, strict=True)
+    return digests
 
 
 def choose_unit_bytes(pipeline: Pipeline) -> int:

@@ -35,6 +35,26 @@ _CUT_BY_ROWS = (".arrow", ".parquet")
 """Suffixes of files whose parts are numbers of rows."""
 
 
+class ChangedError(SourceError):
+    """An input file, or its unpacked copy, has changed since the build began.
+
+    Attributes:
+        path: The file.
+    """
+
+    path = ""
+
+
+def changed_error(path: str | Path) -> ChangedError:
+    """Return the error for an input changed during the command."""
+    error = ChangedError(
+        f"{path}: the file has changed since the build began; run the same command again to build "
+        "from the file as it is now"
+    )
+    error.path = str(path)
+    return error
+
+
 class FileDigest(NamedTuple):
     """Name, size and SHA-256 of an input file."""
 
@@ -153,6 +173,8 @@ def digest_part(part: Part, source: Source) -> str:
             status = path.stat()
             return _hash_of_rows(path, status.st_size, status.st_mtime_ns)
         return _hash_range(path, part.start, part.stop)
+    except FileNotFoundError:
+        raise changed_error(path) from None
     except OSError as error:
         raise SourceError(f"{path}: cannot read the file: {error.strerror}") from None
 

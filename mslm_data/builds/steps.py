@@ -21,16 +21,17 @@ from mslm_data.builds.data_loss import Outcome, check_labels, check_losses, chec
 from mslm_data.builds.finish import finish, list_sources, load_finished
 from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_built
 from mslm_data.builds.plan import (
+    InputFile,
     Plan,
     collect_recipe,
     collect_versions,
+    digest_files,
     load_plan,
     make_plan,
     staged,
 )
 from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit
-from mslm_data.builds.unit import changed_error
 from mslm_data.builds.work import ToLines, ToRows, Work
 from mslm_data.data.counts import Counts
 from mslm_data.data.document import Part
@@ -184,7 +185,7 @@ def _open_finished(
     """
     if not is_built(out):
         return None
-    sources = list_sources(inputs, _digest_files(run, inputs))
+    sources = list_sources(inputs, digest_files(run, inputs.every_file()))
     manifest = load_finished(out, recipe, sources)
     if manifest is not None:
         Unfinished(out).remove()
@@ -264,7 +265,7 @@ def _open_lines(
     """Return the counts of a finished file, or None."""
     if not out.exists():
         return None
-    sources = list_sources(inputs, _digest_files(run, inputs))
+    sources = list_sources(inputs, digest_files(run, inputs.every_file()))
     return lines.load_finished(out, {**recipe, "sources": sources})
 
 
@@ -318,13 +319,15 @@ class Units:
         with folder.planning():
             plan = load_plan(folder, inputs, recipe)
             self.plan = plan or make_plan(run, inputs, recipe, folder)
-            self._key = digest_of(self.versions, recipe, [unit.name for unit in self.plan.units])
-            self.found = Found({}, {}, {}, [])
+            units = [(unit.name, unit.bytes) for unit in self.plan.units]
+            self._key = digest_of(self.versions, recipe, units)
+            self.found: Found | None = Found({}, {}, {}, [])
             if compares:
                 self.found = folder.read_found(Found, self._key)
             if self.found is None and _reads_first(inputs.pipeline):
-                for _ in run(map(ReadUnit, self.plan.units)):
-                    pass
+                with self._forgetting_changed():
+                    for _ in run(map(ReadUnit, self.plan.units)):
+                        pass
                 self.found = self._find_drops()
 
     def build(self, part: tuple[int, int] | None = None) -> None:
@@ -388,17 +391,15 @@ class Units:
                 if {*as_read, now.get(part, as_read[0])} != {as_read[0]}:
                     changed.add(part.path)
 
-        # A large compressed file was hashed when it was unpacked.
-        for number, path in enumerate(self.inputs.splits_of_paths()):
-            copy = staged(self.folder, number, path)
-            if self.plan.files[number].is_staged and (
-                scan.hash_of_origin(copy) != digests[path].sha256
-            ):
-                changed.add(str(copy))
+        # A large file was hashed before it was unpacked or cut.
+        for path, file, copy in self._files():
+            before = scan.hash_of_origin(Path(copy)) if file.is_staged else file.sha256
+            if before != digests[path].sha256 and (file.is_staged or file.sha256):
+                changed.add(copy)
 
-        if changed:
-            self._forget(changed)
-            raise changed_error(sorted(changed)[0])
+        with self._forgetting_changed():
+            if changed:
+                raise scan.changed_error(min(changed))
         return digests
 
     def check_losses(self) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
@@ -463,11 +464,12 @@ class Units:
         # Units that are built again are counted already.
         if not self._now.total:
             self._begin(units)
-        for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
-            self.receipts[task.name] = receipt
-            if self._now.done < self._now.total:
-                self._add(task.unit)
-                self._progress(self._now)
+        with self._forgetting_changed():
+            for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
+                self.receipts[task.name] = receipt
+                if self._now.done < self._now.total:
+                    self._add(task.unit)
+                    self._progress(self._now)
 
     def _drops(self, unit: Unit) -> str:
         return self.found.drops.get(unit.name, "") if self.found else ""
@@ -481,14 +483,29 @@ class Units:
         self.folder.write_found(found, self._key)
         return found
 
-    def _forget(self, paths: Iterable[str]) -> None:
-        """Forget the plan, and what was made from files that have changed."""
-        for unit in self.plan.units:
-            if {part.path for part in unit.parts}.intersection(paths):
-                self.folder.remove_receipt(unit.name)
-        shutil.rmtree(self.folder.path / "staging", ignore_errors=True)
-        self.folder.forget_found()
-        self.folder.forget_plan()
+    def _files(self) -> Iterator[tuple[Path, InputFile, str]]:
+        """Yield each input file, its record, and the path from which units read it."""
+        paths = self.inputs.splits_of_paths()
+        for number, (path, file) in enumerate(zip(paths, self.plan.files, strict=True)):
+            copy = staged(self.folder, number, path) if file.is_staged else path
+            yield path, file, str(copy)
+
+    @contextmanager
+    def _forgetting_changed(self) -> Iterator[None]:
+        """If a file has changed, forget the plan, and what was made from the file."""
+        try:
+            yield
+        except scan.ChangedError as error:
+            for unit in self.plan.units:
+                if error.path in {part.path for part in unit.parts}:
+                    self.folder.remove_receipt(unit.name)
+            shutil.rmtree(self.folder.path / "staging", ignore_errors=True)
+            self.folder.forget_found()
+            self.folder.forget_plan()
+
+            # Name the file of the user, not its copy.
+            names = {copy: path for path, _, copy in self._files()}
+            raise scan.changed_error(names.get(error.path, error.path)) from None
 
     def _begin(self, units: Sequence[Unit]) -> None:
         """Report the units that are done already."""
@@ -622,13 +639,6 @@ def _reads_first(pipeline: Pipeline) -> bool:
     """Return whether all units are read before one is annotated."""
     drops = bool(pipeline.decontaminate) or looks_for_copies(pipeline)
     return drops or make_annotator(pipeline).slow
-
-
-def _digest_files(run: Run, inputs: Inputs) -> dict[Path, scan.FileDigest]:
-    digests: dict[Path, scan.FileDigest] = {}
-    for task, (files, _) in run(scan.plan_digests(inputs.every_file(), ())):
-        digests |= zip(map(Path, task.files), files, strict=True)
-    return digests
 
 
 def _count_bytes(inputs: Inputs) -> int:

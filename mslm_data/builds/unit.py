@@ -22,7 +22,7 @@ from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.copies import COPIES, KINDS, UnitHashes, count_texts
 from mslm_data.builds.data_loss import Outcome
 from mslm_data.builds.folder import Receipt, Unfinished
-from mslm_data.builds.scan import digest_part
+from mslm_data.builds.scan import changed_error, digest_part
 from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import BuildUnit, ReadUnit, Unit
 from mslm_data.data.counts import Counts, in_aside
@@ -36,7 +36,6 @@ from mslm_data.data.documents import (
 )
 from mslm_data.data.reason import Reason
 from mslm_data.engine import note
-from mslm_data.errors import SourceError
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.write import ShardRecord
@@ -73,7 +72,7 @@ def build_unit(
         folder: The unfinished folder.
 
     Raises:
-        SourceError: The unit has other documents than when it was read before.
+        ChangedError: The unit has other documents than when it was read before.
     """
     unit = task.unit
     account = reader.account
@@ -134,14 +133,6 @@ def read_unit(task: ReadUnit, pipeline: Pipeline, folder: Unfinished) -> Outcome
         account.counts.mentions += len(documents.mentions)
     hashes.save(folder, reader.per_part, reader.digests)
     return account.outcome(task.unit)
-
-
-def changed_error(path: str | Path) -> SourceError:
-    """Return the error for an input changed during the command."""
-    return SourceError(
-        f"{path}: the file has changed since the build began; run the same command again to build "
-        "from the file as it is now"
-    )
 
 
 class Account:

@@ -18,11 +18,15 @@ UNIT_BYTES = 400
 """A few documents."""
 
 
-def write(folder: Path) -> Path:
-    """Write the input files, one of them compressed, and a held-out folder. Return the input.
+def write(folder: Path, *, packed: bool = True) -> Path:
+    """Write the input files and a held-out folder, and return the input folder.
 
     The training documents have a repeated id, exact copies of earlier documents and of a test
     document, a text of the held-out folder, and a line that is no document.
+
+    Args:
+        folder: Folder to write into.
+        packed: Whether to compress the training file. Default: True.
     """
     first, second, third, held_out, *others = filter(None, made.sample_lines()[:26])
     rows: list[dict[str, str] | str] = [
@@ -33,9 +37,10 @@ def write(folder: Path) -> Path:
 
     inputs = folder / "in"
     jsonl(inputs, "train.jsonl", *rows)
-    plain = inputs / "train.jsonl"
-    (inputs / "train.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-    plain.unlink()
+    if packed:
+        plain = inputs / "train.jsonl"
+        (inputs / "train.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+        plain.unlink()
     jsonl(inputs, "test.jsonl", {"id": "a", "text": second}, {"id": "b", "text": third})
     folder_of(folder / "held_out", [held_out])
     return inputs

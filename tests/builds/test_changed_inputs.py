@@ -1,101 +1,176 @@
-"""Inputs that change while a build reads them: the build keeps nothing made from them."""
+"""Inputs that change while a build runs, or between two runs."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mslm_data.builds.reading import read_records
 
-from mslm_data.builds import plan, scan, worker
-from mslm_data.errors import SourceError
+from mslm_data.builds.tasks import BuildUnit, Cut, Digest, FindDrops, Join, ReadUnit, Unpack
+from mslm_data.errors import BuildError, SourceError
 from tests import made
+from tests.builds import everything
+from tests.builds.test_accounts import jsonl
+from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 
-NCBI = made.SAMPLE / "ncbi-disease"
-
-
-def swapping(path: Path, other: bytes, read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a reader. The file is overwritten between the call and the first item."""
-
-    def late(*args: Any) -> Iterator[Any]:
-        overwrite(path, other)
-        yield from read(*args)
-
-    return late
+TASKS = [
+    (Unpack, 1), (Cut, 1), (ReadUnit, 1), (ReadUnit, 3), (FindDrops, 1), (BuildUnit, 1),
+    (BuildUnit, 4), (Digest, 1), (Digest, 2), (Join, 1),
+]  # fmt: skip
 
 
-def overwrite(path: Path, data: bytes) -> None:
-    """Overwrite a file with other bytes of the same size, and restore its modification time."""
-    status = path.stat()
-    path.write_bytes(data)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+class Two:
+    """A corpus with two contents of equal size, and what is built from each.
 
-    assert path.stat().st_size == status.st_size
+    Attributes:
+        inputs: The input folder.
+        name: Name of the file with two contents.
+        expected: The bytes of the folder built from each content.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.inputs = everything.write(folder, packed=name.endswith(".gz"))
+        self._path = self.inputs / name
+        data = self._path.read_bytes()
+        plain = gzip.decompress(data) if name.endswith(".gz") else data
+
+        # Without its first line, lines begin elsewhere.
+        first, *lines = plain.splitlines(keepends=True)
+        contents = [plain, b"".join([*lines, first])]
+        self._contents = _padded(contents) if name.endswith(".gz") else contents
+        assert len({*map(len, self._contents)}) == 1
+        self.expected: list[dict[str, bytes]] = []
+        for number in (1, 0):
+            self.put(number)
+            everything.build(self.inputs, folder / f"expected{number}")
+            self.expected.insert(0, made.tree(folder / f"expected{number}"))
+
+    def put(self, number: int) -> None:
+        """Replace the file; its size and time of modification stay."""
+        time = self._path.stat().st_mtime_ns
+        self._path.write_bytes(self._contents[number])
+        os.utime(self._path, ns=(time, time))
 
 
-def padded(*packed: bytes) -> list[bytes]:
+def _padded(contents: list[bytes]) -> list[bytes]:
     """Return gzip files of equal length, padded in their unused name fields."""
+    packed = [gzip.compress(data, mtime=0) for data in contents]
     longest = max(map(len, packed))
-    head = 10
     return [
-        data[:3] + b"\x08" + data[4:head] + b"n" * (longest - len(data)) + b"\0" + data[head:]
+        data[:3] + b"\x08" + data[4:10] + b"n" * (longest - len(data)) + b"\0" + data[10:]
         for data in packed
     ]
 
 
-@pytest.mark.parametrize("kind", ["rows", "signatures", "unpacked"])
-def test_build__keeps_nothing_of_a_file_that_changes_while_it_is_read(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module", params=["train.jsonl.gz", "test.jsonl", "train.jsonl"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Two:
+    return Two(tmp_path_factory.mktemp("two"), request.param)
+
+
+def build(two: Two, out: Path) -> SourceError | None:
+    """Build a folder; return the error of a changed input, if there is one."""
+    try:
+        everything.build(two.inputs, out)
+    except SourceError as error:
+        return error
+    return None
+
+
+def check_advice(error: SourceError, two: Two, out: Path) -> None:
+    """Check that an error names the file, and that its advice works."""
+    message = f"{two.inputs / two.name}: the file has changed since the build began; run the same"
+    assert str(error).startswith(message)
+    everything.build(two.inputs, out)
+    assert made.tree(out) == two.expected[1]
+
+
+@pytest.mark.parametrize(("kind", "number"), TASKS)
+def test_build__notices_a_file_that_is_replaced_before_any_task(
+    kind: type[Any], number: int, two: Two, tmp_path: Path
 ) -> None:
-    """After the file is restored, as the error suggests, the same command builds its rows."""
-    whole = (NCBI / "train.tsv").read_bytes()
-    sentences = whole.split(b"\n\n")
-    first = b"\n\n".join([*sentences[:9], sentences[0]])
-    other = b"\n\n".join([*sentences[:9][::-1], sentences[0]])
-    duplicates = "drop" if kind == "signatures" else "keep"
-    source = {"duplicates": duplicates, "duplicate_similarity": 1, "max_loss": 0.5}
-    pipeline = made.pipeline_of(source=source, unit_bytes=200 if kind == "unpacked" else 1 << 20)
-    path = tmp_path / "in" / ("train.tsv.gz" if kind == "unpacked" else "train.tsv")
-    if kind == "unpacked":
-        first, other = padded(gzip.compress(first, mtime=0), gzip.compress(other, mtime=0))
-    path.parent.mkdir()
-    path.write_bytes(first)
-    expected = made.built(tmp_path / "expected", path.parent, pipeline)
+    """Its size and times are the same, as network file systems may show old ones."""
+    is_packed = two.name.endswith(".gz")
+    if (kind is Unpack and not is_packed) or (number == 2 and is_packed):
+        pytest.skip("there is no such task")
+    two.put(0)
 
-    where, name = (scan, "_unpacked") if kind == "unpacked" else (worker, "read_records")
-    with monkeypatch.context() as patch:
-        patch.setattr(where, name, swapping(path, other, getattr(where, name)))
-        with pytest.raises(SourceError, match="the file has changed since the command began"):
-            made.built(tmp_path / "out", path.parent, pipeline)
-    overwrite(path, first)
+    with at_task(kind, number, lambda: two.put(1)):
+        error = build(two, tmp_path / "out")
 
-    resumed = made.built(tmp_path / "out", path.parent, pipeline)
-
-    assert resumed.splits["train"].shards == expected.splits["train"].shards
+    if error is None:
+        # Nothing of the file was read before; or it was replaced after the last look at it.
+        assert made.tree(tmp_path / "out") == two.expected[kind is not Join]
+    else:
+        check_advice(error, two, tmp_path / "out")
 
 
-def test_build__hashes_its_inputs_again_when_times_do_not_show_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "number"), [(ReadUnit, 1), (BuildUnit, 1), (BuildUnit, 4)])
+def test_build__notices_a_file_that_is_replaced_between_two_runs(
+    kind: type[Any], number: int, two: Two, tmp_path: Path
 ) -> None:
-    """Network file systems may store times in whole seconds, and cache them."""
-    first = (NCBI / "train.tsv").read_bytes()
-    other = b"\n\n".join(first.split(b"\n\n")[::-1])
-    path = tmp_path / "in" / "train.tsv"
-    path.parent.mkdir()
-    path.write_bytes(first)
-    expected = made.built(tmp_path / "expected", path.parent, made.pipeline_of())
-    monkeypatch.setattr(plan, "_stamp", lambda path: plan.Stamp(str(path), 0, 0, 0))
+    two.put(0)
+    with at_task(kind, number, interrupt), pytest.raises(Interruption):
+        everything.build(two.inputs, tmp_path / "out")
+    two.put(1)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(worker, "read_records", swapping(path, other, read_records))
-        with pytest.raises(SourceError, match=r"train\.tsv: the file has changed since"):
-            made.built(tmp_path / "out", path.parent, made.pipeline_of())
-    overwrite(path, first)
+    error = build(two, tmp_path / "out")
 
-    resumed = made.built(tmp_path / "out", path.parent, made.pipeline_of())
+    if error is None:
+        assert made.tree(tmp_path / "out") == two.expected[1]
+    else:
+        check_advice(error, two, tmp_path / "out")
 
-    assert resumed.splits["train"].shards == expected.splits["train"].shards
+
+def test_build__rejects_a_file_of_another_size_between_two_runs(tmp_path: Path) -> None:
+    inputs = everything.write(tmp_path)
+    with at_task(BuildUnit, 4, interrupt), pytest.raises(Interruption):
+        everything.build(inputs, tmp_path / "out")
+    with (inputs / "test.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "c", "text": "More."}))
+
+    with pytest.raises(BuildError, match="unfinished build of something else; different: inputs"):
+        everything.build(inputs, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("kind", "number"), [(Cut, 1), (BuildUnit, 3), (Digest, 1)])
+def test_build__accepts_new_links_modes_and_times_of_a_file(
+    kind: type[Any], number: int, two: Two, tmp_path: Path
+) -> None:
+    """Backups link, chmod and touch files."""
+    path = two.inputs / two.name
+    two.put(0)
+
+    def back_up() -> None:
+        os.link(path, tmp_path / "link")
+        path.chmod(0o600)
+        path.touch()
+
+    with at_task(kind, number, back_up):
+        everything.build(two.inputs, tmp_path / "out")
+
+    assert made.tree(tmp_path / "out") == two.expected[0]
+
+
+def test_build__goes_on_with_a_file_that_was_mended_after_an_error(tmp_path: Path) -> None:
+    """The error for data loss advises it."""
+    rows = [{"id": f"{n}", "text": text} for n, text in enumerate(made.sample_lines()[:30]) if text]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows, "{broken")
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl", "max_loss": 0}, annotate={"use": "none"}, unit_bytes=400
+    )
+    for _ in range(2):
+        with pytest.raises(BuildError, match="mend it and run the same command again"):
+            made.built(tmp_path / "out", inputs, pipeline)
+
+    jsonl(inputs, "train.jsonl", *rows)
+    with tasks_run() as tasks:
+        made.built(tmp_path / "out", inputs, pipeline)
+
+    made.built(tmp_path / "expected", inputs, pipeline)
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "expected")
+    assert sum(isinstance(task, BuildUnit) for task in tasks) == 1

@@ -1,99 +1,206 @@
-"""Damaged state of an unfinished build: the next run recreates it."""
+"""State of an unfinished build that is damaged, or was made from something else."""
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mslm_data.errors import BuildError
+from mslm_data.builds import finish, plan
+from mslm_data.builds.tasks import BuildUnit, Digest, FindDrops, Join
+from mslm_data.errors import BuildError, MslmDataError
 from tests import made
-from tests.builds.test_accounts import jsonl
-from tests.made import build
+from tests.builds import everything
+from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 
-PIPELINE = made.pipeline_of(
-    source={"use": "jsonl", "duplicates": "drop", "duplicate_similarity": 1, "max_loss": 1},
-    annotate={"use": "none"},
-    unit_bytes=400,
-)
+STATES = {
+    "read": (FindDrops, 1),
+    "compared": (BuildUnit, 1),
+    "half": (BuildUnit, 5),
+    "built": (Digest, 1),
+    "joining": (Join, 2),
+}
+"""Name -> the task before which a build was interrupted."""
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make `in`, `expected`, and builds interrupted before and after copies were matched."""
+    """Make `in`, `expected`, and interrupted builds."""
     folder = tmp_path_factory.mktemp("damaged")
-    first, *others = made.sample_lines()[:12]
-    rows = [{"id": str(number), "text": text} for number, text in enumerate([first, *others])]
-    rows[6:6] = [{"id": "copy", "text": first}, {"id": "0", "text": "another of this id"}]
-    packed = jsonl(folder / "in", "train.jsonl", *rows) / "train.jsonl"
-    (folder / "in" / "train.jsonl.gz").write_bytes(gzip.compress(packed.read_bytes(), mtime=0))
-    packed.unlink()
-    made.built(folder / "expected", folder / "in", PIPELINE)
-
-    ends = {
-        "signed": "duplicates.match",
-        "matched": "worker.build_unit",
-        "built": "story.plan_comparisons",
-        "done": "story.check_losses",
-        "joined": "story.finish",
-    }
-    for name, where in ends.items():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"mslm_data.builds.{where}", stop)
-            with pytest.raises(KeyboardInterrupt):
-                made.built(folder / name, folder / "in", PIPELINE)
+    inputs = everything.write(folder)
+    everything.build(inputs, folder / "expected")
+    for name, (kind, number) in STATES.items():
+        with at_task(kind, number, interrupt), pytest.raises(Interruption):
+            everything.build(inputs, folder / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finish, "write_manifest", lambda *_: interrupt())
+        with pytest.raises(Interruption):
+            everything.build(inputs, folder / "joined")
     return folder
 
 
-def stop(*_: object) -> None:
-    raise KeyboardInterrupt
+def flip(paths: Sequence[Path]) -> None:
+    """Flip a bit of each file; in JSON, the last bit of the last letter or digit."""
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        is_text = path.suffix in (".json", ".jsonl")
+        places = [match.start() for match in re.finditer(rb"[0-9a-z]", data)] if is_text else []
+        data[places[-1] if places else -1] ^= 1
+        path.write_bytes(data)
 
 
-def damage(path: Path, *, is_text: bool) -> None:
-    """Flip a bit of a file; in text files, the last bit of the last letter or digit."""
-    data = bytearray(path.read_bytes())
-    places = [match.start() for match in re.finditer(rb"[0-9a-z]", data)] if is_text else []
-    data[places[-1] if places else -1] ^= 1
-    path.write_bytes(data)
+def cut_off(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:-20])
 
 
+def empty(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.write_bytes(b"")
+
+
+def remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink()
+
+
+def rotate(paths: Sequence[Path]) -> None:
+    """Replace each file by the whole file of another unit or shard."""
+    contents = [path.read_bytes() for path in paths]
+    for path, data in zip(paths, [*contents[1:], contents[0]], strict=True):
+        path.write_bytes(data)
+
+
+def copy_one(paths: Sequence[Path]) -> None:
+    """Replace all files by the first."""
+    for path in paths:
+        path.write_bytes(paths[0].read_bytes())
+
+
+@pytest.mark.parametrize("damage", [flip, cut_off, empty, remove, rotate, copy_one])
 @pytest.mark.parametrize(
     ("state", "files"),
     [
-        ("signed", "signatures/*"),
-        ("matched", "copies/train*"),
-        ("matched", "staging/**/*.jsonl"),
-        ("done", "pieces/*.arrow"),
-        ("done", "receipts/*.json"),
-        ("built", "copies/train*"),
-        ("done", "duplicate_ids.json"),
-        ("joined", "duplicate_ids.json"),
-        ("joined", "receipts/*.json"),
-        ("joined", "shards/*.json"),
+        ("read", ".build/hashes/*"),
+        ("compared", ".build/kinds/*"),
+        ("compared", ".build/drops.json"),
+        ("compared", ".build/staging/*/*/*.jsonl"),
+        ("half", ".build/receipts/*"),
+        ("built", ".build/drops.json"),
+        ("built", ".build/kinds/*"),
+        ("built", ".build/pieces/*"),
+        ("built", ".build/receipts/*"),
+        ("built", ".build/staging/*/*/*"),
+        ("joining", ".build/receipts/*"),
+        ("joined", ".build/shards/*"),
+        ("joined", "train/*.arrow"),
     ],
 )
-def test_build__recreates_damaged_files(
-    state: str, files: str, folders: Path, tmp_path: Path
+def test_build__replaces_damaged_state(
+    damage: Callable[[Sequence[Path]], None],
+    state: str,
+    files: str,
+    folders: Path,
+    tmp_path: Path,
 ) -> None:
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))
-    paths = [path for path in (out / ".build").glob(files) if path.is_file()]
+    paths = sorted(path for path in out.glob(files) if path.is_file())
     assert paths
-    for path in paths:
-        damage(path, is_text=path.suffix in (".json", ".jsonl"))
 
-    made.built(out, folders / "in", PIPELINE)
+    damage(paths)
+    try:
+        everything.build(folders / "in", out)
+    except MslmDataError as error:
+        # One error, whose advice works.
+        assert "run the same command again" in str(error)
+        everything.build(folders / "in", out)
 
     assert made.tree(out) == made.tree(folders / "expected")
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", None], ids=["empty", "another", "cut off"])
-def test_build__names_a_damaged_plan(data: bytes | None, folders: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(folders / "done", tmp_path / "out"))
-    plan = out / ".build" / "plan.json"
-    plan.write_bytes(plan.read_bytes()[:-20] if data is None else data)
+@pytest.mark.parametrize("damage", [flip, cut_off, empty])
+@pytest.mark.parametrize("state", STATES)
+def test_build__names_a_damaged_plan(
+    damage: Callable[[Sequence[Path]], None], state: str, folders: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(folders / state, tmp_path / "out"))
+    damage([out / ".build" / "plan.json"])
 
     with pytest.raises(BuildError, match=r"plan\.json: the plan of .* is damaged; remove"):
-        build(PIPELINE, [folders / "in"], made.word_piece(), out, workers=1)
+        everything.build(folders / "in", out)
+    shutil.rmtree(out)
+    everything.build(folders / "in", out)
+
+    assert made.tree(out) == made.tree(folders / "expected")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_build__makes_a_missing_plan_again(state: str, folders: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(folders / state, tmp_path / "out"))
+    (out / ".build" / "plan.json").unlink()
+
+    everything.build(folders / "in", out)
+
+    assert made.tree(out) == made.tree(folders / "expected")
+
+
+# Other versions of packages -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of numpy from now on."""
+    versions = {**plan._versions(), "numpy": "0.0.1"}
+    monkeypatch.setattr(plan, "_versions", lambda: versions)
+
+
+@pytest.mark.usefixtures("other_versions")
+def test_build__opens_a_finished_folder_of_other_versions(folders: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(folders / "expected", tmp_path / "out"))
+
+    with tasks_run() as tasks:
+        manifest = everything.build(folders / "in", out)
+
+    assert manifest
+    assert manifest.versions["numpy"] != "0.0.1"
+    assert not any(isinstance(task, BuildUnit) for task in tasks)
+    assert made.tree(out) == made.tree(folders / "expected")
+
+
+@pytest.mark.usefixtures("other_versions")
+@pytest.mark.parametrize("state", ["half", "built", "joining", "joined"])
+def test_build__builds_units_of_other_versions_again(
+    state: str, folders: Path, tmp_path: Path
+) -> None:
+    """No folder has rows of two versions of a package."""
+    out = Path(shutil.copytree(folders / state, tmp_path / "out"))
+    with tasks_run() as of_whole:
+        everything.build(folders / "in", tmp_path / "whole")
+
+    with tasks_run() as tasks:
+        manifest = everything.build(folders / "in", out)
+
+    assert manifest
+    assert manifest.versions["numpy"] == "0.0.1"
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+    units = [[task.name for task in of if isinstance(task, BuildUnit)] for of in (tasks, of_whole)]
+    assert units[0] == units[1]
+
+
+def test_build__rejects_an_unfinished_build_of_something_else(
+    folders: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(folders / "half", tmp_path / "out"))
+    before = made.tree(out)
+    others: list[Any] = [{"duplicates": "count"}, {"decontaminate": []}]
+
+    for options in others:
+        pipeline = everything.pipeline_of(folders / "in", **options)
+        with pytest.raises(BuildError, match="holds an unfinished build of something else; differ"):
+            made.built(out, folders / "in", pipeline)
+
+    assert made.tree(out) == before

@@ -26,6 +26,7 @@ from mslm_data.errors import ShardError
 from mslm_data.io.files import SUFFIX
 from tests import made
 from tests.builds import everything
+from tests.builds.test_accounts import jsonl
 from tests.faults.corpora import CORPORA
 from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 from tests.support.cases import long
@@ -108,9 +109,9 @@ def test_build__numbers_labels_of_units_in_any_order(
     """The first unit has the labels A and Z, the second Y and Z."""
     rows = [
         {"id": str(n), "text": "kinase inhibitor", "entities": [[0, 6, label], [7, 16, other]]}
-        for n, (label, other) in enumerate(["ZA", "YZ", "AB", "BY"])
+        for n, (label, other) in enumerate([("Z", "A"), ("Y", "Z"), ("A", "B"), ("B", "Y")])
     ]
-    inputs = everything.jsonl(tmp_path / "in", "train.jsonl", *rows)
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
     monkeypatch.setattr(plan, "UNIT_BYTES", 1)
 
     manifest = made.built(tmp_path / "out", inputs, made.pipeline_of(source={"use": "jsonl"}))

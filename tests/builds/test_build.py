@@ -409,7 +409,10 @@ def test_build__names_its_folder_when_it_vanishes(
         build(SMALL, [NCBI], made.word_piece(), out, workers=workers, progress=remove)
 
 
-def test_build__rejects_a_folder_locked_by_another_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [None, (2, 2)])
+def test_build__rejects_a_folder_locked_by_another_build(
+    part: tuple[int, int] | None, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
 
@@ -420,7 +423,7 @@ def test_build__rejects_a_folder_locked_by_another_build(tmp_path: Path) -> None
             match="another build is running in this folder; wait for it or choose another",
         ),
     ):
-        made.built(out, pipeline=SMALL)
+        build(SMALL, [NCBI], made.word_piece(), out, part=part)
 
     made.built(out, pipeline=SMALL)
     assert verify(out)[1] == []

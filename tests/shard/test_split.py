@@ -172,8 +172,9 @@ def test_examples__rejects_rows_out_of_range(train: Split, start: int, stop: int
         train.examples(start, stop)
 
 
-@pytest.mark.parametrize("row", [-1, 10**9])
+@pytest.mark.parametrize("row", [-1, 0, 10**9])
 def test_take__rejects_rows_out_of_range(train: Split, row: int) -> None:
+    row += len(train) if row >= 0 else 0
     least, most = sorted([0, row])
 
     with pytest.raises(

@@ -400,11 +400,14 @@ def prepare(
 
     loaded = choose_tokenizer(pipeline, tokenizer, sample=sample)
     paths = choose_inputs(pipeline, given, sample=sample, downloading=downloading)
+    if out is None:
+        named = recognised.folder if recognised else source
+        out = default_folder(named, pipeline, sample=sample)
     return Prepared(
         pipeline=pipeline,
         inputs=tuple(paths),
         tokenizer=loaded,
-        out=output(out) if out is not None else default_folder(source, pipeline, sample=sample),
+        out=output(out),
         copies=tuple(_copies(paths, given)),
         workers=workers,
         engine=engine,
@@ -474,8 +477,8 @@ def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
     Raises:
         PipelineError: The name cannot be a folder's name.
     """
-    name = pipeline.name if isinstance(source, Mapping) else str(source)
-    last = Path(name).stem
+    name = pipeline.name if isinstance(source, Mapping) else str(source).removesuffix(".toml")
+    last = Path(name).name
     if last in ("", ".."):
         raise PipelineError(
             f"pipeline '{name}': the name cannot be a folder's name; pass out (--out)"

@@ -10,8 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from mslm_data.api.loading import Shards, load
 from mslm_data.batches.mix import Mix
@@ -72,6 +76,7 @@ def mix(
                 "leave it out"
             )
 
+    _check_keys(splits)
     sizes = [member.tokens if by == "tokens" else len(member) for member in splits]
     if isinstance(folders, Mapping):
         if temperature is not None:
@@ -102,6 +107,33 @@ def mix(
             "more with these shares; pass a number"
         )
     return Mix(parts)
+
+
+def _check_keys(splits: Sequence[Split]) -> None:
+    """Check that rows of different folders have different keys, so that their masks differ.
+
+    Keys depend on the name of the corpus, and on ids and texts of documents. So only folders of the
+    same name can share keys, if they have documents in common. Remote folders are not checked,
+    because that would download all of them.
+
+    Raises:
+        ValueError: Two folders share keys.
+    """
+    local = [split for split in splits if isinstance(split.place, Path)]
+    for one, other in combinations(local, 2):
+        name = one.manifest.name
+        if name != other.manifest.name or one.manifest.plan == other.manifest.plan:
+            continue
+        if np.isin(_read_keys(one), _read_keys(other)).any():
+            raise ValueError(
+                f"mix: {one.folder} and {other.folder} are of the corpus '{name}' and have rows in "
+                "common, whose masks would be the same; leave one out, or build it under another "
+                "name, as with --set name=other"
+            )
+
+
+def _read_keys(split: Split) -> npt.NDArray[np.uint64]:
+    return np.concatenate([chunk.keys for chunk in split.chunks()])
 
 
 def _several(folders: Any) -> list[Any]:

@@ -39,12 +39,15 @@ class Recognised(NamedTuple):
     Attributes:
         what: Name of the source or pipeline.
         why: The evidence.
-        toml: Text of a pipeline file that reads the files.
+        toml: Text of a pipeline file that reads the files. A pipeline that is not shipped has the
+            name of its source. Keys of rows depend on it, and must not depend on a path.
+        folder: Name for an output folder, from the name of the input.
     """
 
     what: str
     why: str
     toml: str
+    folder: str
 
     @property
     def tables(self) -> dict[str, Any]:
@@ -114,13 +117,13 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     [(name, claim)] = claims.items()
     why = f"{claim.first.name}: {claim.why}"
     if name in resources.pipeline_names():
-        return Recognised(name, why, resources.pipeline_text(name))
-    lines = [f'name = "{_corpus_name(inputs[0])}"']
+        return Recognised(name, why, resources.pipeline_text(name), Path(name).name)
+    lines = [f'name = "{name}"']
     for stage, table in usual_tables(name).items():
         lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
         if stage == "source":
             lines += [f"{option} = {_in_toml(value)}" for option, value in claim.options.items()]
-    return Recognised(name, why, "\n".join([*lines, ""]))
+    return Recognised(name, why, "\n".join([*lines, ""]), _corpus_name(inputs[0]))
 
 
 def _read_samples(files: Iterable[Path]) -> list[_Sample]:
@@ -240,7 +243,7 @@ def _find_shipped(files: Sequence[Path]) -> Recognised | None:
         raise SourceError(f"expected one corpus, got {corpora}; pass one of them with --input")
     for pipeline, path in matches.items():
         why = f"{path.name} has the digest of that corpus"
-        return Recognised(pipeline, why, resources.pipeline_text(pipeline))
+        return Recognised(pipeline, why, resources.pipeline_text(pipeline), Path(pipeline).name)
     return None
 
 

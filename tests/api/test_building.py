@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -123,16 +124,31 @@ def test_build__sample_has_a_default_folder(
         ("of/mine.toml", "shards/mine"),
         (Path("of/mine.toml"), "shards/mine"),
         ({"name": "a/deals"}, "shards/deals"),
+        ({"name": "deals.2026"}, "shards/deals.2026"),
     ],
 )
 def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
     from mslm_data.api.building import default_folder
     from mslm_data.pipeline import from_tables
 
-    pipeline = from_tables({"name": "a/deals", "source": {"use": "jsonl"}}, name="x")
+    name = source["name"] if isinstance(source, dict) else "a/deals"
+    pipeline = from_tables({"name": name, "source": {"use": "jsonl"}}, name="x")
 
     assert default_folder(source, pipeline, sample=False) == Path(expected)
     assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
+
+
+def test_build__auto_gives_the_same_keys_wherever_the_input_is(tmp_path: Path) -> None:
+    shards = []
+    for folder in ("in", "moved"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(made.SAMPLE / "ncbi-disease" / "train.tsv", tmp_path / folder)
+        words = {"input": tmp_path / folder, "tokenizer": VOCAB}
+        shards.append(md.build("auto", **words, out=tmp_path / f"of-{folder}"))
+
+    assert [each.manifest.name for each in shards] == ["conll", "conll"]
+    assert made.tree(tmp_path / "of-in") == made.tree(tmp_path / "of-moved")
+    assert md.build("auto", **words, out=tmp_path / "of-in").manifest == shards[0].manifest
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])

@@ -191,6 +191,21 @@ def test_mix__rejects_a_repeated_split(base: Path, small: md.Split) -> None:
         md.mix([small, base / "ncbi-disease"])
 
 
+def test_mix__rejects_folders_whose_rows_would_have_the_same_masks(
+    base: Path, tmp_path: Path
+) -> None:
+    """The same documents in two folders of one corpus name, once in smaller rows."""
+    again = made.pipeline_of(name="ncbi-disease", encode={"max_tokens": 64})
+    made.built(tmp_path / "again", made.SAMPLE / "ncbi-disease", again)
+    other = made.pipeline_of(name="other")
+    made.built(tmp_path / "other", made.SAMPLE / "ncbi-disease", other)
+
+    with pytest.raises(ValueError, match=r"corpus 'ncbi-disease' .* rows in common.*name=other"):
+        md.mix([base / "ncbi-disease", tmp_path / "again"])
+
+    assert len(md.mix([base / "ncbi-disease", tmp_path / "other"]))
+
+
 def test_mix__rejects_different_tokenizers(base: Path, tmp_path: Path, small: md.Split) -> None:
     words = [word for word in (made.SAMPLE / "vocab.txt").read_text().splitlines() if word]
     vocabulary = tmp_path / "vocab.txt"

@@ -12,17 +12,15 @@ of the plug-in.
 from __future__ import annotations
 
 import copy
-import copyreg
 import dataclasses
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from itertools import islice, pairwise
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -59,8 +57,6 @@ _REASON = re.compile(r"expected .+, (got|found) ")
 """Format of the reasons for documents that are set aside."""
 _SHORTEST_WORD = 4
 """Minimum number of letters of words that messages must not repeat."""
-_ATOMS = (str, bytes, int, float, complex, Enum, NoneType)
-"""Types whose representation has the whole value."""
 
 
 def _require(condition: bool, promise: str) -> None:
@@ -123,26 +119,18 @@ def check_damaged(source: Source, inputs: Sequence[Path]) -> None:
         if isinstance(record, Document)
         for word in _find_words(record.text)
     }
-    for damaged in (_empty, _halve, _insert_bytes):
+    for damage in (
+        lambda _: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[: len(data) // 2] + b"\xff\xfe\x00" + data[len(data) // 2 :],
+    ):
         with tempfile.TemporaryDirectory() as folder:
             copies = [_copy(source, root, Path(folder)) for root in inputs]
             for path in (path for path in Path(folder).rglob("*") if path.is_file()):
-                path.write_bytes(damaged(path.read_bytes()))
+                path.write_bytes(damage(path.read_bytes()))
             for message in _collect_messages(source, copies):
                 leaked = words & _find_words(message.replace(folder, ""))
                 _require(not leaked, f"a message repeats the text: {', '.join(sorted(leaked))}")
-
-
-def _empty(_: bytes) -> bytes:
-    return b""
-
-
-def _halve(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def _insert_bytes(data: bytes) -> bytes:
-    return _halve(data) + b"\xff\xfe\x00" + data[len(data) // 2 :]
 
 
 def _copy(source: Source, root: Path, folder: Path) -> Path:
@@ -197,26 +185,19 @@ def _check_cuts(source: Source, path: Path) -> list[Record]:
 
         part_records: list[Record] = []
         for part in parts:
-            _require(
-                part.first == len(part_records),
-                f"{where}: `first` is not the number of records before",
-            )
+            first = len(part_records)
+            _require(part.first == first, f"{where}: `first` is not the number of records before")
             records = list(source.read(part))
+            part_records += records
 
             # `batches` may yield arrays instead of documents; both must be equal.
-            batches = (
-                batch if isinstance(batch, Documents) else [batch] for batch in source.batches(part)
-            )
-            batch_records: list[Record] = [record for batch in batches for record in batch]
-            _require(
-                _as_values(batch_records) == _as_values(records),
-                f"{where}: `batches` and `read` give other documents",
-            )
-            part_records += records
-        _require(
-            _as_values(part_records) == _as_values(file_records),
-            f"{where}: the parts have other documents than the whole file",
-        )
+            batch_records: list[Record] = []
+            for batch in source.batches(part):
+                batch_records += batch if isinstance(batch, Documents) else [batch]
+            is_same = _as_values(batch_records) == _as_values(records)
+            _require(is_same, f"{where}: `batches` and `read` give other documents")
+        is_same = _as_values(part_records) == _as_values(file_records)
+        _require(is_same, f"{where}: the parts have other documents than the whole file")
     return file_records
 
 
@@ -241,20 +222,17 @@ def _check_parts(source: Source, path: Path, parts: Sequence[Part], where: str) 
     _require([part.line for part in parts] == lines, f"{where}: `line` is not the line of the part")
 
 
-def _as_values(records: Iterable[Record]) -> tuple[list[Any], list[SetAside], list[NotChosen]]:
-    """Return documents, documents set aside and documents not chosen as comparable values."""
-    all_records = list(records)
-    documents = [
-        (
-            *(record.id, record.text, sorted(record.spans), record.sentences, record.place),
-            None if record.words is None else record.words.tolist(),
-            *(record.placeholders, dict(record.unplaced), dict(record.adjusted)),
-        )
-        for record in all_records
-        if isinstance(record, Document)
-    ]
-    set_aside = [record for record in all_records if isinstance(record, SetAside)]
-    return documents, set_aside, [record for record in all_records if isinstance(record, NotChosen)]
+def _as_values(records: Iterable[Record]) -> list[Any]:
+    """Return records as comparable values, sorted by kind: the order of kinds does not matter."""
+    values: list[Any] = []
+    for record in sorted(records, key=lambda record: type(record).__name__):
+        if isinstance(record, Document):
+            fields = {name: getattr(record, name) for name in Document.__dataclass_fields__}
+            words = None if record.words is None else record.words.tolist()
+            values.append(fields | {"spans": sorted(record.spans), "words": words})
+        else:
+            values.append(record)
+    return values
 
 
 def _check_document(document: Document) -> None:
@@ -495,17 +473,11 @@ def check_strategy(
         _require(
             subset_plan.kinds.tolist() == expected, "a row's mask depends on the rows beside it"
         )
-        if plan.unspent is not None and subset_plan.unspent is not None:
-            unspent = plan.unspent[indices].tolist()
-            _require(
-                subset_plan.unspent.tolist() == unspent,
-                "a row's unspent budget depends on the rows beside it",
-            )
-        if plan.rates is not None and subset_plan.rates is not None:
-            rates = plan.rates[indices].tolist()
-            _require(
-                subset_plan.rates.tolist() == rates, "a row's rate depends on the rows beside it"
-            )
+        for name, noun in (("unspent", "unspent budget"), ("rates", "rate")):
+            values, of_subset = getattr(plan, name), getattr(subset_plan, name)
+            if values is not None and of_subset is not None:
+                is_same = of_subset.tolist() == values[indices].tolist()
+                _require(is_same, f"a row's {noun} depends on the rows beside it")
         changed = copy.corrupt(subset, subset_plan, seed=seed, epoch=epoch).tolist()
         expected = [ids[number].tolist() for number in indices]
         _require(changed == expected, "a row's corruption depends on the rows beside it")
@@ -563,9 +535,9 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
         def test_loader__resumes():
             assert_resumes(lambda: MyLoader(data, batch_size=4))
 
-    The loader is an iterable with `state_dict` and `load_state_dict`, as torchdata's
-    StatefulDataLoader has them. Each iteration is an epoch. States are copied, as by a checkpoint.
-    With N batches, about N**2 / 2 are made, so use a few rows.
+    The loader is an iterable of dicts of arrays, with `state_dict` and `load_state_dict`, as
+    torchdata's StatefulDataLoader has them. Each iteration is an epoch. States are copied, as by a
+    checkpoint. With N batches, about N**2 / 2 are made, so use a few rows.
 
     Args:
         make_loader: Returns a new loader at its first batch. All loaders must be alike.
@@ -591,11 +563,8 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
         expected = batches[number:]
         rest = list(islice(_batches(restored, epochs + 1), len(expected)))
         for place, (batch, other) in enumerate(zip(expected, rest, strict=False), number):
-            differing = sorted(
-                field
-                for field in batch.keys() | other.keys()
-                if batch.get(field) != other.get(field)
-            )
+            names = batch.keys() | other.keys()
+            differing = sorted(name for name in names if batch.get(name) != other.get(name))
             _require(
                 not differing,
                 f"restored after {number} batches: batch {place} differs in {', '.join(differing)}",
@@ -612,71 +581,20 @@ def _checkpoint(loader: Any) -> Any:
 
 
 def _batches(loader: Any, epochs: int) -> Iterator[dict[str, str]]:
+    """Yield batches as name -> dtype and values."""
     for _ in range(epochs):
         for batch in loader:
-            yield dict(_fields(batch))
+            _require(isinstance(batch, Mapping), f"expected dicts of arrays, got {type(batch)}")
+            yield {name: _describe(name, value) for name, value in batch.items()}
 
 
-def _fields(
-    value: Any, name: str = "batch", containers: tuple[int, ...] = ()
-) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each array or other value in nested containers.
-
-    Args:
-        value: A batch, or a part of it.
-        name: Name of the part.
-        containers: Ids of the objects around it.
-
-    Raises:
-        AssertionError: An object can neither be read as values nor be pickled.
-    """
-    if isinstance(value, _ATOMS):
-        yield name, f"{type(value).__qualname__} {value!r}"
-    elif isinstance(value, type | FunctionType | BuiltinFunctionType | ModuleType):
-        yield name, value.__name__
-    elif hasattr(value, "tolist"):
-        dtype = getattr(value, "dtype", type(value).__qualname__)
-        yield name, f"{dtype} {value.tolist()}"
-    elif id(value) in containers:
-        yield name, f"itself, around {len(containers) - containers.index(id(value))} levels"
-    else:
-        parts = dict(_parts(value, name))
-        yield name, f"{type(value).__qualname__} of {len(parts)}"
-        for part, item in parts.items():
-            yield from _fields(item, part, (*containers, id(value)))
-
-
-def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names and the values in a container or an object."""
-    if hasattr(value, "to_pydict"):  # tables and record batches of Arrow
-        value = value.to_pydict()
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=repr)
-
-    if isinstance(value, Mapping):
-        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value))
-    else:
-        try:
-            reduce = copyreg.dispatch_table.get(type(value))
-            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except TypeError:
-            raise AssertionError(
-                f"{name}: objects of type {type(value).__qualname__} cannot be compared; yield "
-                "arrays, or objects that can be pickled"
-            ) from None
-        if isinstance(reduced, str):  # a constant of a module, such as `torch.float32`
-            yield f"{name} (constant)", reduced
-            return
-        _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        if isinstance(state, Mapping):
-            yield from ((f"{name}.{key}", item) for key, item in state.items())
-        else:  # of an object with slots, a pair
-            yield f"{name} (state)", state
-        yield f"{name} (arguments)", arguments
-        yield f"{name} (items)", [*(items or ())]
-        yield f"{name} (pairs)", dict(pairs or ())
+def _describe(name: str, value: Any) -> str:
+    """Return the dtype and the values of an array, or another value, as text."""
+    if hasattr(value, "tolist"):
+        return f"{getattr(value, 'dtype', '')} {value.tolist()}"
+    is_plain = isinstance(value, str | int | float | NoneType)
+    _require(is_plain, f"{name}: expected an array, a number or a text, got {type(value)}")
+    return repr(value)
 
 
 # Shared -------------------------------------------------------------------------------------------

@@ -5,16 +5,12 @@ Correct plug-ins pass in the tests of each room.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import enum
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import mslm_data as md
@@ -237,7 +233,7 @@ class Counting:
         while self.state["batch"] < 4:
             number = 10 * self.state["epoch"] + self.state["batch"]
             self.state["batch"] += 1
-            yield {"input_ids": np.array([number]), "extras": [(number, "text")]}
+            yield {"input_ids": np.array([number]), "extra": number, "text": "text"}
         self.state = {"epoch": self.state["epoch"] + 1, "batch": 0}
 
     def state_dict(self) -> dict[str, int]:
@@ -256,8 +252,8 @@ class Counting:
 def test_assert_resumes__detects_errors() -> None:
     assert_resumes(Counting)
     for flaw, message in (
-        ("epoch", r"restored after 5 batches: batch 5 differs in batch\['extras'\]\[0\]\[0\], "),
-        ("repeats", r"restored after 1 batches: batch 1 differs in .*batch\['input_ids'\]$"),
+        ("epoch", r"restored after 5 batches: batch 5 differs in extra, input_ids$"),
+        ("repeats", r"restored after 1 batches: batch 1 differs in extra, input_ids$"),
         ("ends", r"restored after 0 batches: batch 0 differs"),
     ):
         with pytest.raises(AssertionError, match=message):
@@ -278,109 +274,30 @@ def test_assert_resumes__detects_a_loader_that_ends() -> None:
         assert_resumes(Ending)
 
 
-@dataclasses.dataclass
-class Fields:
-    """A batch that is no mapping; its representation elides most of a long array."""
+class Long(Counting):
+    """Arrays whose representation leaves out most values."""
 
-    ids: Any
-
-
-class Objects(Counting):
     def __iter__(self) -> Iterator[Any]:
         for batch in super().__iter__():
             ids = np.zeros(5_000)
             ids[2_500] = batch["input_ids"][0]
-            yield Fields(ids)
+            yield {"ids": ids}
 
 
-def test_assert_resumes__compares_the_fields_of_objects() -> None:
-    assert_resumes(Objects)
-    with pytest.raises(AssertionError, match=r"batch 5 differs in batch\.ids"):
-        assert_resumes(lambda: Objects("epoch"))
+def test_assert_resumes__compares_whole_arrays() -> None:
+    assert_resumes(Long)
+    with pytest.raises(AssertionError, match="batch 5 differs in ids"):
+        assert_resumes(lambda: Long("epoch"))
 
 
-class Word(str):
-    __slots__ = ()
-
-
-class Color(enum.Enum):
-    FIRST = 0
-    SECOND = 1
-
-
-class Slotted:
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class Packed:
-    """An object with a state of its own."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __getstate__(self) -> Any:
-        return self.value, "second", "third"
-
-
-def wrapped(value: int) -> Any:
-    """Return an object that refers to itself."""
-    whole: list[Any] = [value]
-    whole.append(whole)
-    return whole
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        Word,
-        lambda number: Color(number % 2),
-        lambda number: {number},
-        lambda number: [np.add, np.subtract][number % 2],
-        lambda number: collections.deque([number]),
-        lambda number: Slotted(Slotted(number)),
-        Packed,
-        ValueError,
-        lambda number: [] if number % 2 else {},
-        wrapped,
-        lambda number: pa.table({"x": np.arange(200) + (np.arange(200) == 100) * number}),
-        lambda number: pytest.importorskip("pandas").DataFrame({"x": [number] * 200}),
-    ],
-    ids=[
-        "subclass",
-        "enum",
-        "set",
-        "constant",
-        "deque",
-        "slots",
-        "state",
-        "exception",
-        "empty",
-        "cycle",
-        "arrow",
-        "pandas",
-    ],
-)
-def test_assert_resumes__compares_objects_of_any_type(make: Callable[[int], Any]) -> None:
-    class Made(Counting):
+@pytest.mark.parametrize("batch", [[1], {"ids": [np.zeros(2)]}, {"ids": {"x": 1}}])
+def test_assert_resumes__takes_dicts_of_arrays(batch: Any) -> None:
+    class Other(Counting):
         def __iter__(self) -> Iterator[Any]:
-            for batch in super().__iter__():
-                yield make(int(batch["input_ids"][0]))
+            return (batch for _ in super().__iter__())
 
-    assert_resumes(Made)
-    with pytest.raises(AssertionError, match="restored after 1 batches: batch 1 differs in batch"):
-        assert_resumes(lambda: Made("repeats"))
-
-
-def test_assert_resumes__rejects_objects_that_cannot_be_compared() -> None:
-    class Unknown(Counting):
-        def __iter__(self) -> Iterator[Any]:
-            return (threading.Lock() for _ in super().__iter__())
-
-    with pytest.raises(AssertionError, match="batch: objects of type lock cannot be compared"):
-        assert_resumes(Unknown)
+    with pytest.raises(AssertionError, match=r"expected (dicts of arrays|an array, a number)"):
+        assert_resumes(Other)
 
 
 def test_assert_resumes__copies_states_with_tensors() -> None:

@@ -361,6 +361,20 @@ def test_audit__rejects_a_label_without_gold_mentions(folder: Path) -> None:
     assert "with labels of usable gold mentions ('SIGN'), got SIHN" in done.err
 
 
+def test_audit__shows_no_gold_labels_that_seem_to_be_texts(folder: Path) -> None:
+    rows = [
+        {"id": str(n), "text": "Asthma.", "entities": [[0, 6, f"Mr. Miller, {n}"]]}
+        for n in range(30)
+    ]
+    named = ("--gold-set", "annotate.labels=['SIGN']", "--label", "OTHER=Disease")
+
+    done = run(*lossy(folder, *rows), *named)
+
+    assert done.code == 1
+    assert "(labels that are not shown, as they seem to be texts (30 in 30 places" in done.err
+    assert "Miller" not in done.err
+
+
 def test_audit__accepts_unused_labels_of_the_gold_pipeline(folder: Path) -> None:
     named = ("--gold-set", "annotate.labels=['SIGN', 'RARE']")
     pairs = ("--label", "SIGN=Disease", "--label", "RARE=Treatment")

@@ -82,9 +82,8 @@ class Tokenizer:
         if self.suffix:
             ids["sep"] = self.suffix[-1]
 
-        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         config: dict[str, Any] = {
-            f"{kind}_token": name for kind, name in names.items() if name is not None
+            f"{kind}_token": self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0
         }
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         config["clean_up_tokenization_spaces"] = False

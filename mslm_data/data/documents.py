@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -49,6 +49,9 @@ Key = TypeVar("Key", Reason, str)
 DOCUMENTS_AT_ONCE = 4096
 CHARACTERS_AT_ONCE = 2 << 20
 """Maximum number of documents and of characters in a batch."""
+_FEW = 256
+"""Maximum number of documents in a batch that is joined with others, which costs an object for each
+document."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -383,124 +386,32 @@ class Documents:
 def in_batches(records: Iterable[Document | Documents | Other]) -> Iterator[Documents | Other]:
     """Collect documents into batches of columns, across the ends of files.
 
-    Small batches are joined with what comes before and after them; large ones are passed on as they
-    are. Other records are passed on at once, ahead of the documents waiting in an unfinished batch.
+    A large batch is passed on as it is, after the documents waiting in an unfinished batch; a small
+    one is divided. Other records are passed on at once, ahead of the waiting documents.
     """
-    waiting: list[Document | Documents] = []
-    documents = 0
+    waiting: list[Document] = []
     characters = 0
     for record in records:
-        if not isinstance(record, Document | Documents):
+        if isinstance(record, Document):
+            documents = [record]
+        elif isinstance(record, Documents) and len(record) <= _FEW:
+            documents = [*record]
+        else:
+            if waiting and isinstance(record, Documents):
+                yield Documents.from_documents(waiting)
+                waiting = []
+                characters = 0
             yield record
             continue
 
-        waiting.append(record)
-        documents += 1 if isinstance(record, Document) else len(record)
-        characters += len(record.text if isinstance(record, Document) else record.line)
-        if documents >= DOCUMENTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            yield _joined(waiting)
+        waiting += documents
+        characters += sum(len(document.text) for document in documents)
+        if len(waiting) >= DOCUMENTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield Documents.from_documents(waiting)
             waiting = []
-            documents = 0
             characters = 0
-    if documents:
-        yield _joined(waiting)
-
-
-def _joined(waiting: Sequence[Document | Documents]) -> Documents:
-    """Join single documents and batches to one batch."""
-    batches: list[Documents] = []
-    for kind, group in groupby(waiting, key=type):
-        run: Any = [*group]
-        batches += [Documents.from_documents(run)] if kind is Document else run
-    return concatenate(batches)
-
-
-def concatenate(batches: Sequence[Documents]) -> Documents:
-    """Join batches to one. On the line, a newline separates them.
-
-    Args:
-        batches: At least one batch.
-    """
-    if len(batches) == 1:
-        return batches[0]
-
-    shifts = make_offsets(np.array([len(batch.line) + 1 for batch in batches], np.int64))[:-1]
-    placeholder_words = [[*batch.placeholder_words] for batch in batches]
-    doc_labels = [[*(batch.doc_labels or [""] * len(batch))] for batch in batches]
-    return Documents(
-        ids=[*chain.from_iterable(batch.ids for batch in batches)],
-        places=[*chain.from_iterable(batch.places for batch in batches)],
-        line="\n".join([batch.line for batch in batches]),
-        starts=_shifted([batch.starts for batch in batches], shifts),
-        ends=_shifted([batch.ends for batch in batches], shifts),
-        mentions=_concatenate_mentions([batch.mentions for batch in batches], shifts),
-        sentences=_concatenate_ranges([batch.sentences for batch in batches], shifts),
-        words=_concatenate_ranges([batch.words for batch in batches], shifts),
-        has_words=np.concatenate([batch.has_words for batch in batches]),
-        placeholders=_concatenate_ranges([batch.placeholders for batch in batches], shifts),
-        placeholder_words=[*chain.from_iterable(placeholder_words)],
-        unplaced=_concatenate_counts([batch.unplaced for batch in batches], batches),
-        adjusted=_concatenate_counts([batch.adjusted for batch in batches], batches),
-        doc_labels=[*chain.from_iterable(doc_labels)]
-        if any(batch.doc_labels for batch in batches)
-        else None,
-    )
-
-
-def _shifted(positions: Sequence[Ints], shifts: Ints) -> Ints:
-    """Join positions on the lines of batches to positions on the line of all."""
-    return np.concatenate(
-        [values + shift for values, shift in zip(positions, shifts.tolist(), strict=True)]
-    )
-
-
-def _concatenate_offsets(offsets: Sequence[Ints]) -> Ints:
-    return make_offsets(np.concatenate([np.diff(bounds) for bounds in offsets]))
-
-
-def _concatenate_ranges(ranges: Sequence[Ranges], shifts: Ints) -> Ranges:
-    return Ranges(
-        _concatenate_offsets([one.offsets for one in ranges]),
-        _shifted([one.starts for one in ranges], shifts),
-        _shifted([one.ends for one in ranges], shifts),
-    )
-
-
-def _concatenate_mentions(mentions: Sequence[Mentions], shifts: Ints) -> Mentions:
-    numbers: dict[str, int] = {}
-    labels = []
-    for one in mentions:
-        for name in one.names:
-            numbers.setdefault(name, len(numbers))
-        renumbered = np.array([numbers[name] for name in one.names], np.int64)
-        labels.append(renumbered[one.labels])
-
-    concepts = [[*(one.concepts or [""] * len(one))] for one in mentions]
-    scores = [np.ones(len(one)) if one.scores is None else one.scores for one in mentions]
-    return Mentions(
-        offsets=_concatenate_offsets([one.offsets for one in mentions]),
-        starts=_shifted([one.starts for one in mentions], shifts),
-        ends=_shifted([one.ends for one in mentions], shifts),
-        labels=np.concatenate(labels),
-        names=[*numbers],
-        concepts=[*chain.from_iterable(concepts)]
-        if any(one.concepts is not None for one in mentions)
-        else None,
-        scores=np.concatenate(scores) if any(one.scores is not None for one in mentions) else None,
-    )
-
-
-def _concatenate_counts(
-    counts: Sequence[Mapping[Key, Ints]], batches: Sequence[Documents]
-) -> dict[Key, Ints]:
-    reasons = dict.fromkeys(chain.from_iterable(counts))
-    zeros = [np.zeros(len(batch), np.int64) for batch in batches]
-    return {
-        reason: np.concatenate(
-            [one.get(reason, zero) for one, zero in zip(counts, zeros, strict=True)]
-        )
-        for reason in reasons
-    }
+    if waiting:
+        yield Documents.from_documents(waiting)
 
 
 def split_documents(documents: Documents) -> Iterator[Documents]:

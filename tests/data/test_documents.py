@@ -171,16 +171,24 @@ def test_in_batches__returns_each_record_once(
         assert sum(lengths[:-1]) < characters
 
 
+@pytest.mark.parametrize("few", [1, 100])
 @given(st.lists(st.lists(some_documents(), min_size=1, max_size=3), min_size=1, max_size=4))
-def test_in_batches__joins_arrays_and_single_documents(runs: list[list[Document]]) -> None:
+def test_in_batches__keeps_the_order_of_arrays_and_single_documents(
+    few: int, runs: list[list[Document]]
+) -> None:
     """Every other run is given as a batch of arrays, as by formats that are read into arrays."""
     records: list[Document | Documents] = []
     for number, run in enumerate(runs):
         records += run if number % 2 else [Documents.from_documents(run)]
 
-    (batch,) = in_batches(records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", few)
+        batches = list(in_batches(records))
 
-    assert [plain(document) for document in batch] == [plain(one) for run in runs for one in run]
+    documents = [plain(document) for batch in batches for document in batch]
+    assert documents == [plain(document) for run in runs for document in run]
+    if few == 100:
+        assert len(batches) == 1
 
 
 def test_in_batches__reads_lazily() -> None:

@@ -48,15 +48,15 @@ def test_build__sets_aside_documents_of_a_test_set(
     manifest = made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=unit_bytes))
 
     train = manifest.splits["train"]
-    assert (train.read, train.written, train.set_aside) == (4, 2, 2)
+    assert (train.read, train.written, train.aside) == (4, 2, 2)
     assert (train.given_mentions, train.mentions) == (4, 1)
     assert train.left_out == {
-        in_aside(decontaminate.EXACT).text: 1,
-        in_aside(decontaminate.NEAR).text: 2,
+        in_aside(decontaminate.HELD_EXACT).text: 1,
+        in_aside(decontaminate.HELD_NEAR).text: 2,
     }
     assert [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")] == [
-        ("same", decontaminate.EXACT.text),
-        ("near", decontaminate.NEAR.text),
+        ("same", decontaminate.HELD_EXACT.text),
+        ("near", decontaminate.HELD_NEAR.text),
     ]
     assert verify(tmp_path / "out")[1] == []
     assert [len(found.exact) + len(found.near) for found in both(tmp_path / "out", test_set)] == [
@@ -100,9 +100,9 @@ def test_build__sets_aside_a_document_for_one_sentence_of_eight_words(
 
     reasons = [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
     assert reasons == [
-        ("a", decontaminate.EXACT.text),
-        ("c", decontaminate.NEAR.text),
-        ("e", decontaminate.EXACT.text),
+        ("a", decontaminate.HELD_EXACT.text),
+        ("c", decontaminate.HELD_NEAR.text),
+        ("e", decontaminate.HELD_EXACT.text),
     ]
 
 
@@ -120,7 +120,7 @@ def test_build__keeps_validation_and_test_complete(test_set: Path, tmp_path: Pat
 
     manifest = made.built(tmp_path / "out", inputs, pipeline)
 
-    aside = {split: record.set_aside for split, record in manifest.splits.items()}
+    aside = {split: record.aside for split, record in manifest.splits.items()}
     assert aside == {"train": 2, "validation": 0, "test": 0, "extra": 2}
 
 

@@ -472,7 +472,7 @@ def _check_same_file(layout: _Layout, repeated: Numbers, firsts: Numbers) -> Non
     differ = layout.files[repeated] != layout.files[firsts]
     if not differ.any():
         return
-    one = int(np.flatnonzero(differ)[0])
+    one = int(np.argmin(np.where(differ, repeated, len(layout.files))))  # the first in the corpus
     path = layout.paths[layout.files[repeated[one]]]
     before = layout.paths[layout.files[firsts[one]]]
     number = int((differ & (layout.files[repeated] == layout.files[repeated[one]])).sum())

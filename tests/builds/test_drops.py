@@ -18,7 +18,7 @@ from mslm_data.builds.copies import DUPLICATE_ID, EXACT, NEAR, choose_bands, has
 from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
-from mslm_data.errors import MissingExtraError, PipelineError
+from mslm_data.errors import BuildError, MissingExtraError, PipelineError
 from mslm_data.pipeline import Pipeline, read
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
@@ -174,7 +174,12 @@ def test_build__annotates_no_dropped_document(
     monkeypatch.setattr(Terms, "slow", True)
     monkeypatch.setattr(plan, "SLOW_UNIT_BYTES", 100)
     folder = folder_of(tmp_path / "held out", [FILLER])
-    rows = [*ROWS, {"id": "a", "text": "Another."}, {"id": "i", "text": FILLER}, {"id": "j", "text": "Aspirin"}]
+    rows = [
+        *ROWS,
+        {"id": "a", "text": "Another."},
+        {"id": "i", "text": FILLER},
+        {"id": "j", "text": "Aspirin"},
+    ]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
 
     for out, source, expected in (
@@ -281,6 +286,20 @@ def test_choose_bands__finds_copies_at_the_threshold() -> None:
 
 
 # Options ------------------------------------------------------------------------------------------
+
+
+def test_build__rejects_a_folder_of_another_similarity(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    for is_finished in (False, True):
+        if is_finished:
+            made.built(tmp_path / "out", inputs, pipeline_of("drop", 0.9))
+        else:
+            made.build(
+                pipeline_of("drop", 0.9), [inputs], made.word_piece(), tmp_path / "out", part=(1, 1)
+            )
+
+        with pytest.raises(BuildError, match=r"different: pipeline\.source\.duplicate_similarity"):
+            made.built(tmp_path / "out", inputs, pipeline_of("drop", 0.8))
 
 
 def test_build__names_the_package_for_near_copies(

@@ -66,12 +66,17 @@ def _watched(
 
 
 @contextmanager
-def tasks_run() -> Iterator[list[Task]]:
-    """Collect the tasks that are run."""
+def tasks_run(*, before: Callable[[Task], object] = lambda _: None) -> Iterator[list[Task]]:
+    """Collect the tasks that are run.
+
+    Args:
+        before: Called with each task before it runs. Default: nothing.
+    """
     tasks: list[Task] = []
 
     def add(task: Task) -> bool:
         tasks.append(task)
+        before(task)
         return False
 
     with _watched(add, lambda: None, after=False):

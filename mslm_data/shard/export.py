@@ -115,7 +115,7 @@ def export(
             "doc_labels": manifest.doc_labels or (),
         }
         _write(temporary / "tokenizer.json", tokenizer.read_bytes())
-        _write(temporary / NAME, canonical_json(about))
+        _write(temporary / NAME, canonical_json(msgspec.to_builtins(about)))
     return sizes
 
 

@@ -311,7 +311,7 @@ def is_whole(path: Path, record: ShardRecord) -> bool:
 
 def digest_of(*values: Any) -> str:
     """Return the SHA-256 of plain values."""
-    return hashlib.sha256(canonical_json(values)).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
 
 
 def list_differences(before: Any, now: Any, path: str = "") -> Sequence[str]:

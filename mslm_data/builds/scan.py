@@ -8,9 +8,10 @@ a machine that builds a part of the units reads its own share only.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mslm_data.builds.tasks import Digest, Unpack
@@ -152,14 +153,20 @@ def digest(task: Digest, source: Source) -> tuple[list[FileDigest], list[str]]:
     _hash_of_rows.cache_clear()  # a file may have been replaced by one of equal size and time
     paths = map(Path, task.files)
     files = [FileDigest(path.name, path.stat().st_size, hash_file(path)) for path in paths]
-    return files, [digest_part(part, source) for part in task.parts]
+    known = {path: file.sha256 for path, file in zip(task.files, files, strict=True)}
+    return files, [digest_part(part, source, known) for part in task.parts]
 
 
-def digest_part(part: Part, source: Source) -> str:
+def digest_part(part: Part, source: Source, known: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the SHA-256 of the bytes that reading a part reads.
 
     A whole file is hashed with the files that belong to it. Of a file that is cut by rows, the
     whole file is hashed.
+
+    Args:
+        part: The part.
+        source: Its source.
+        known: File -> SHA-256, for files that were hashed before.
 
     Raises:
         SourceError: A file is missing or cannot be read.
@@ -167,7 +174,7 @@ def digest_part(part: Part, source: Source) -> str:
     path = Path(part.path)
     try:
         if part.start == 0 and part.stop == -1:
-            digests = [hash_file(file) for file in source.files(path)]
+            digests = [known.get(str(file)) or hash_file(file) for file in source.files(path)]
             return digests[0] if len(digests) == 1 else _hash("".join(digests).encode())
         if path.suffix in _CUT_BY_ROWS:
             status = path.stat()

@@ -313,6 +313,7 @@ class Units:
         self.inputs = inputs
         self.versions = collect_versions(inputs.pipeline)
         self.receipts: dict[str, Receipt] = {}
+        self._made: dict[tuple[str, str], str] = {}
         self._run = run
         self._progress = progress
         self._now = Progress(done=0, total=0, bytes_done=0, bytes_total=0)
@@ -348,7 +349,10 @@ class Units:
 
     def made(self, unit: Unit) -> str:
         """Return what decides the bytes of a unit, as a digest."""
-        return self.plan.made(unit, self._drops(unit), self.versions)
+        known = (unit.name, self._drops(unit))
+        if known not in self._made:
+            self._made[known] = self.plan.made(unit, self._drops(unit), self.versions)
+        return self._made[known]
 
     def made_of_shard(self, units: Iterable[Unit]) -> str:
         """Return what decides the bytes of a shard's units, as a digest."""

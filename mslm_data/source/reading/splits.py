@@ -452,10 +452,10 @@ def find_candidates(
                 )
             yield Candidate(root, root.name)
         elif root.is_dir():
+            folder = root.resolve().name
             for path in plain_files(root):
                 if ends_with(path, suffixes) and fits(path, pattern):
-                    below = path.relative_to(root).as_posix()
-                    yield Candidate(path, below, root.resolve().name)
+                    yield Candidate(path, path.relative_to(root).as_posix(), folder)
         else:
             raise SourceError(
                 f"{root}: expected a file or a folder, found nothing there; check --input"
@@ -530,7 +530,12 @@ def unread(
         disowns: See `sort_by_split`.
         apart_from: A folder to skip, such as the output folder.
     """
-    read_paths = {path.resolve() for path in read}
+    as_given = set(read)
+
+    @cache
+    def resolved() -> set[Path]:
+        return {path.resolve() for path in as_given}
+
     excluded = apart_from.resolve() if apart_from else None
     read_files = []
     left = []
@@ -538,11 +543,11 @@ def unread(
         folder = root.resolve().name
         made_files = MadeFiles(root)
         for path in every_file(root):
-            place = path.resolve()
             candidate = Candidate(path, path.relative_to(root).as_posix(), folder)
-            if place in read_paths:
+            # Most files are read, under the same path; resolving links takes longer than the rest.
+            if path in as_given or path.resolve() in resolved():
                 read_files.append(candidate)
-            elif excluded is None or not place.is_relative_to(excluded):
+            elif excluded is None or not path.resolve().is_relative_to(excluded):
                 left.append((candidate, made_files.has(path)))
 
     @cache

@@ -88,7 +88,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": f"1{LABEL}", "text": "She has none.", "spans": []},
     ]
     rows += [
-        {"id": str(n), "text": "Gout it is.", "spans": [{"start": 0, "end": 4, "label": LABEL}]}
+        {
+            "id": str(n),
+            "text": f"Gout it is, {n}.",
+            "spans": [{"start": 0, "end": 4, "label": LABEL}],
+        }
         for n in range(2, 50)
     ]
     path = folder / f"train{TURNED}\x1b[2J.jsonl"

@@ -5,7 +5,7 @@
 | `steps` | the order of a build, from the first look at the inputs to the manifest |
 | `tasks`, `work` | the tasks of a build, and the object that runs them in any process |
 | `stages` | makes the source, annotator and segmenter of a pipeline, and finds its input files |
-| `scan`, `plan` | unpacks, cuts and hashes input files; work units and the recipe of a build |
+| `scan`, `plan` | unpacks, cuts and hashes input files; work units and the identity of a build |
 | `unit` | one work unit: reads, annotates, and gives documents to a sink |
 | `rows`, `lines` | the sinks: rows of a piece, or JSON lines of entities for `mslm-data annotate` |
 | `copies`, `decontaminate` | documents to drop: held-out texts, repeated ids, copies; equal texts |

@@ -81,21 +81,21 @@ def finish(
     Returns:
         The manifest.
     """
-    recipe = plan.recipe
+    identity = plan.identity
     units = [plan.made(unit, found.drops.get(unit.name, ""), versions) for unit in plan.units]
     manifest = Manifest(
         format=FORMAT,
-        name=recipe["name"],
-        pipeline=recipe["pipeline"],
-        plan=digest_of(FORMAT, recipe, versions, sources, units, labels),
+        name=identity["name"],
+        pipeline=identity["pipeline"],
+        plan=digest_of(FORMAT, identity, versions, sources, units, labels),
         versions=versions,
         tokenizer=TokenizerRecord(sha256=tokenizer.digest, ids=tokenizer.ids),
         labels=tuple(labels),
         tags=tuple(tag_names(labels)),
         doc_labels=None if doc_labels is None else tuple(doc_labels),
-        about=recipe["about"],
-        annotator=recipe["annotator"],
-        segmenter=recipe["segmenter"],
+        about=identity["about"],
+        annotator=identity["annotator"],
+        segmenter=identity["segmenter"],
         splits={
             split: _split_record(split, receipts, found, sources[split], shards)
             for split, receipts in outcomes.items()
@@ -173,8 +173,8 @@ def _listed(files: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
 # A finished folder --------------------------------------------------------------------------------
 
 
-def load_finished(out: Path, recipe: Mapping[str, Any], sources: Sources) -> Manifest | None:
-    """Load the manifest of a finished folder, if it has the same recipe and inputs.
+def load_finished(out: Path, identity: Mapping[str, Any], sources: Sources) -> Manifest | None:
+    """Load the manifest of a finished folder, if it has the same identity and inputs.
 
     A folder with missing or damaged files becomes an unfinished one, and is built again. The same
     inputs give the same bytes, so other files, such as lexicons made from the shards, are kept.
@@ -182,7 +182,7 @@ def load_finished(out: Path, recipe: Mapping[str, Any], sources: Sources) -> Man
 
     Args:
         out: The folder.
-        recipe: From `plan.collect_recipe`.
+        identity: From `plan.collect_identity`.
         sources: From `list_sources`.
 
     Returns:
@@ -209,7 +209,7 @@ def load_finished(out: Path, recipe: Mapping[str, Any], sources: Sources) -> Man
     }
     # A build never makes a subset, which otherwise has the record of the whole folder. Without
     # labels in the pipeline, they follow from the sources, which are compared.
-    now = {**recipe, "sources": sources, "subset": None}
+    now = {**identity, "sources": sources, "subset": None}
     now["labels"] = now["labels"] or before["labels"]
     now = msgspec.json.decode(canonical_json(now))
     different = list_differences(msgspec.json.decode(canonical_json(before)), now)

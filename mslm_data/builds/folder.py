@@ -49,7 +49,7 @@ class Receipt(Outcome, kw_only=True):
     """What a work unit came to.
 
     Attributes:
-        made: What decides the bytes of the unit, as a digest: recipe, versions, parts and drops.
+        made: What decides the bytes of the unit, as a digest: identity, versions, parts and drops.
         digests: SHA-256 of the bytes of each part, as read.
         found_by: Number of mentions per label and set of agreeing annotators.
         piece: The piece, of rows or lines.

@@ -187,16 +187,16 @@ def count(outcomes: Iterable[Outcome]) -> LineCounts:
 # The file and its record --------------------------------------------------------------------------
 
 
-def collect_recipe(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
+def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
     """Return everything that decides the lines besides the input files, as plain values."""
     pipeline = inputs.pipeline
-    recipe = {
+    identity = {
         "annotator": make_annotator(pipeline).digest(),
         "labels": list(pipeline.annotate.labels),
         "show_text": show_text,
         "source": pipeline.effective()["source"],
     }
-    values: dict[str, Any] = msgspec.json.decode(canonical_json(recipe))
+    values: dict[str, Any] = msgspec.json.decode(canonical_json(identity))
     return values
 
 
@@ -217,7 +217,7 @@ class LinesFile:
         Args:
             out: Path of the file.
             file: Takes the bytes.
-            made: Recipe and input files.
+            made: Identity and input files.
         """
         self._out = out
         self._file = file
@@ -245,7 +245,7 @@ def writing_file(out: Path, made: Mapping[str, Any]) -> Iterator[LinesFile]:
 
     Args:
         out: The file.
-        made: Recipe and input files.
+        made: Identity and input files.
     """
     with writing_whole(out) as file:
         yield LinesFile(out, file, made)
@@ -312,7 +312,7 @@ def load_finished(out: Path, made: Mapping[str, Any]) -> LineCounts | None:
 
     Args:
         out: The file.
-        made: Recipe and input files of this run.
+        made: Identity and input files of this run.
 
     Raises:
         AnnotateError: The file was written by another program, or changed.

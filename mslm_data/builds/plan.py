@@ -1,6 +1,6 @@
-"""Plans a build: its input files, its shards and work units, and the recipe of everything else.
+"""Plans a build: its input files, its shards and work units, and the identity of everything else.
 
-A plan is a pure function of the inputs and the pipeline. The *recipe* is everything besides the
+A plan is a pure function of the inputs and the pipeline. The *identity* is everything besides the
 input files and the versions of packages that decides the bytes of a folder.
 """
 
@@ -55,7 +55,7 @@ _TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
 """Names that splits cannot have, compared without case because some file systems ignore it."""
 
 
-# The inputs and the recipe ------------------------------------------------------------------------
+# The inputs and the identity ------------------------------------------------------------------------
 
 
 def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
@@ -112,8 +112,8 @@ def _check_names_are_utf8(inputs: Inputs) -> None:
             ) from None
 
 
-def collect_recipe(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the recipe of a build, as plain values.
+def collect_identity(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the identity of a build, as plain values.
 
     Raises:
         AnnotateError: The annotator's model or table is missing or damaged.
@@ -128,7 +128,7 @@ def collect_recipe(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     effective["annotate"]["weak"] = annotator.weak
     if pipeline.decontaminate:
         effective["source"]["decontaminate"] = describe_folders(pipeline.decontaminate)
-    recipe = {
+    identity = {
         "name": pipeline.name,
         "about": pipeline.about.record(),
         "pipeline": effective,
@@ -137,7 +137,7 @@ def collect_recipe(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         "tokenizer": tokenizer.digest,
         "labels": list(pipeline.annotate.labels),
     }
-    plain_values: dict[str, Any] = msgspec.json.decode(canonical_json(recipe))
+    plain_values: dict[str, Any] = msgspec.json.decode(canonical_json(identity))
     return plain_values
 
 
@@ -181,12 +181,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The work units of a build, and what they are made from.
 
     Attributes:
-        recipe: The recipe.
+        identity: The identity.
         files: The input files, in order. As a record, units name them by their index.
         units: All work units, in order.
     """
 
-    recipe: dict[str, Any]
+    identity: dict[str, Any]
     files: tuple[InputFile, ...]
     units: tuple[Unit, ...]
 
@@ -199,7 +199,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             versions: Versions of packages.
         """
         parts = [[Path(part.path).name, *part[1:]] for part in unit.parts]
-        return digest_of(self.recipe, versions, unit.name, parts, unit.prefixes, drops)
+        return digest_of(self.identity, versions, unit.name, parts, unit.prefixes, drops)
 
     def shards(self) -> dict[str, list[Unit]]:
         """Return the name of each shard -> its units, in order."""
@@ -209,7 +209,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return shards
 
 
-def load_plan(folder: Unfinished, inputs: Inputs, recipe: Mapping[str, Any]) -> Plan | None:
+def load_plan(folder: Unfinished, inputs: Inputs, identity: Mapping[str, Any]) -> Plan | None:
     """Load the plan of an unfinished build; None if there is none.
 
     Raises:
@@ -221,7 +221,7 @@ def load_plan(folder: Unfinished, inputs: Inputs, recipe: Mapping[str, Any]) -> 
     plan = msgspec.json.decode(data, type=Plan)
     before = [(file.name, file.bytes) for file in plan.files]
     different = [
-        *list_differences(plan.recipe, recipe),
+        *list_differences(plan.identity, identity),
         *list_differences(before, _describe(inputs), "inputs"),
     ]
     if different:
@@ -240,7 +240,7 @@ def load_plan(folder: Unfinished, inputs: Inputs, recipe: Mapping[str, Any]) -> 
 def make_plan(
     run: Run,
     inputs: Inputs,
-    recipe: dict[str, Any],
+    identity: dict[str, Any],
     folder: Unfinished,
     *,
     unpacks: bool = True,
@@ -250,7 +250,7 @@ def make_plan(
     Args:
         run: Runs tasks, to unpack and cut large files.
         inputs: The input files.
-        recipe: The recipe.
+        identity: The identity.
         folder: The unfinished folder.
         unpacks: Whether to unpack large compressed files. Default: True.
     """
@@ -293,7 +293,7 @@ def make_plan(
         InputFile(*(name, size), path in copies, digests[path].sha256 if path in digests else "")
         for path, (name, size) in zip(splits, _describe(inputs), strict=True)
     )
-    plan = Plan(recipe=recipe, files=files, units=tuple(units))
+    plan = Plan(identity=identity, files=files, units=tuple(units))
     numbers = {str(path): str(number) for number, path in enumerate(plain_paths.values())}
     folder.write_plan(msgspec.json.encode(_with_paths(plan, numbers)))
     return plan

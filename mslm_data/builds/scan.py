@@ -86,13 +86,15 @@ def is_worth_unpacking(path: Path, source: Source, unit_bytes: int) -> bool:
 def unpack(task: Unpack) -> None:
     """Unpack a file into the unfinished folder, unless a complete copy exists.
 
-    The text may be patients' data. The folder is private, and removed with the unfinished build.
+    The text may be patients' data. The folder is private, and a copy is removed as soon as no unit
+    needs it.
 
     Raises:
         SourceError: From `files.opened`.
     """
     path, into = Path(task.path), Path(task.into)
-    if hash_of_origin(into):
+    digest, _ = _read_record(into)
+    if into.is_file() and hash_file(into) == digest:
         return
     make_folder(into.parent)
     origin = hash_file(path)
@@ -101,10 +103,14 @@ def unpack(task: Unpack) -> None:
 
 
 def hash_of_origin(into: Path) -> str:
-    """Return the SHA-256 of the compressed file of a copy; "" if there is no complete copy."""
-    record = read_sealed(_record(into)) or b""
-    digest, _, origin = record.decode().partition(" ")
-    return origin if into.is_file() and digest == hash_file(into) else ""
+    """Return the SHA-256 of the compressed file of a copy; "" if it was not unpacked."""
+    return _read_record(into)[1]
+
+
+def _read_record(into: Path) -> tuple[str, str]:
+    """Return the SHA-256 of a copy and of its compressed file."""
+    digest, _, origin = (read_sealed(_record(into)) or b"").decode().partition(" ")
+    return digest, origin
 
 
 def _record(into: Path) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_built
 from mslm_data.builds.plan import (
     InputFile,
     Plan,
-    collect_recipe,
+    collect_identity,
     collect_versions,
     digest_files,
     load_plan,
@@ -31,7 +32,7 @@ from mslm_data.builds.plan import (
     staged,
 )
 from mslm_data.builds.stages import Inputs, make_annotator
-from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit
+from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit, Unpack
 from mslm_data.builds.work import ToLines, ToRows, Work
 from mslm_data.data.counts import Counts
 from mslm_data.data.document import Part
@@ -105,7 +106,7 @@ def build(
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
     """
     folder = Unfinished(out)
-    recipe = collect_recipe(inputs, tokenizer)
+    identity = collect_identity(inputs, tokenizer)
     work = Work(pipeline=inputs.pipeline, folder=out, to=ToRows(tokenizer=tokenizer))
     if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
         workers = 1  # starting processes takes longer than a small build
@@ -117,20 +118,20 @@ def build(
         engine=engine,
         paths=[*inputs.splits_of_paths()],
     ) as run:
-        manifest = _open_finished(run, out, inputs, recipe)
+        manifest = _open_finished(run, out, inputs, identity)
         if manifest is not None:
             return manifest
 
         folder.check_output(inputs.files)
         with folder.locked(is_part=part is not None):
             # Look again under the lock: another process may have finished the folder meanwhile.
-            manifest = _open_finished(run, out, inputs, recipe)
+            manifest = _open_finished(run, out, inputs, identity)
             if manifest is not None:
                 return manifest
 
             folder.prepare(inputs.files)
             try:
-                units = Units(run, folder, inputs, recipe, progress)
+                units = Units(run, folder, inputs, identity, progress)
                 units.build(part)
                 return None if part else _finish(run, units, tokenizer)
             finally:
@@ -175,7 +176,7 @@ def _finish(run: Run, units: Units, tokenizer: Tokenizer) -> Manifest:
 
 
 def _open_finished(
-    run: Run, out: Path, inputs: Inputs, recipe: Mapping[str, Any]
+    run: Run, out: Path, inputs: Inputs, identity: Mapping[str, Any]
 ) -> Manifest | None:
     """Return the manifest of a finished folder; None if it is not finished, or damaged.
 
@@ -186,7 +187,7 @@ def _open_finished(
     if not is_built(out):
         return None
     sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-    manifest = load_finished(out, recipe, sources)
+    manifest = load_finished(out, identity, sources)
     if manifest is not None:
         Unfinished(out).remove()
     return manifest
@@ -216,19 +217,19 @@ def annotate(
         MslmDataError: The inputs, the pipeline or the model are wrong.
     """
     folder = Unfinished(lines.parts_folder(out))
-    recipe = lines.collect_recipe(inputs, show_text=show_text)
+    identity = lines.collect_identity(inputs, show_text=show_text)
     names = lines.list_document_names(inputs)
     to = ToLines(names=names, show_text=show_text)
     work = Work(pipeline=inputs.pipeline, folder=folder.out, to=to)
 
     with start(work, workers=1) as run:
-        counts = _open_lines(run, out, inputs, recipe)
+        counts = _open_lines(run, out, inputs, identity)
         if counts is None:
             folder.check_output(())
             with folder.locked(is_part=False):
                 # Look again under the lock, as for a folder.
-                counts = _open_lines(run, out, inputs, recipe)
-                counts = counts or _write_lines(run, folder, out, inputs, recipe, progress)
+                counts = _open_lines(run, out, inputs, identity)
+                counts = counts or _write_lines(run, folder, out, inputs, identity, progress)
     shutil.rmtree(folder.out, ignore_errors=True)
     return counts
 
@@ -238,12 +239,12 @@ def _write_lines(
     folder: Unfinished,
     out: Path,
     inputs: Inputs,
-    recipe: dict[str, Any],
+    identity: dict[str, Any],
     progress: Tell,
 ) -> lines.LineCounts:
     folder.prepare(())
     folder.clear_leftovers(())
-    units = Units(run, folder, inputs, recipe, progress, compares=False)
+    units = Units(run, folder, inputs, identity, progress, compares=False)
     units.build()
 
     sources = list_sources(inputs, units.check_inputs())
@@ -252,7 +253,7 @@ def _write_lines(
             check_set_aside(inputs.pipeline, split, outcomes)
 
     counts = lines.count(units.receipts.values())
-    with lines.writing_file(out, {**recipe, "sources": sources}) as file:
+    with lines.writing_file(out, {**identity, "sources": sources}) as file:
         for unit in units.plan.units:
             file.write(folder.piece(unit.name, ".jsonl").read_bytes())
         file.finish(counts)
@@ -260,13 +261,13 @@ def _write_lines(
 
 
 def _open_lines(
-    run: Run, out: Path, inputs: Inputs, recipe: Mapping[str, Any]
+    run: Run, out: Path, inputs: Inputs, identity: Mapping[str, Any]
 ) -> lines.LineCounts | None:
     """Return the counts of a finished file, or None."""
     if not out.exists():
         return None
     sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-    return lines.load_finished(out, {**recipe, "sources": sources})
+    return lines.load_finished(out, {**identity, "sources": sources})
 
 
 # The work units of both ---------------------------------------------------------------------------
@@ -289,7 +290,7 @@ class Units:
         run: Run,
         folder: Unfinished,
         inputs: Inputs,
-        recipe: dict[str, Any],
+        identity: dict[str, Any],
         progress: Tell,
         *,
         compares: bool = True,
@@ -302,7 +303,7 @@ class Units:
             run: Runs tasks.
             folder: The unfinished folder.
             inputs: The input files.
-            recipe: From `plan.collect_recipe`.
+            identity: From `plan.collect_identity`.
             progress: See `build`.
             compares: Whether ids and texts are compared. Default: True.
 
@@ -318,10 +319,10 @@ class Units:
         self._progress = progress
         self._now = Progress(done=0, total=0, bytes_done=0, bytes_total=0)
         with folder.planning():
-            plan = load_plan(folder, inputs, recipe)
-            self.plan = plan or make_plan(run, inputs, recipe, folder)
+            plan = load_plan(folder, inputs, identity)
+            self.plan = plan or make_plan(run, inputs, identity, folder)
             units = [(unit.name, unit.bytes) for unit in self.plan.units]
-            self._key = digest_of(self.versions, recipe, units)
+            self._key = digest_of(self.versions, identity, units)
             self.found: Found | None = Found({}, {}, {}, [])
             if compares:
                 self.found = folder.read_found(Found, self._key)
@@ -338,9 +339,10 @@ class Units:
             part: See `build`.
         """
         units = self.plan.units
-        self._build(units if part is None else units[part[0] - 1 :: part[1]])
         if part is not None:
+            self._build(units[part[0] - 1 :: part[1]], is_alone=False)
             return
+        self._build(units)
         if self.found is None:
             # No unit was read before. Few corpora repeat an id, so few units are built twice.
             self.found = self._find_drops()
@@ -438,8 +440,13 @@ class Units:
             self.folder.forget_plan()
             raise
 
-    def _build(self, units: Sequence[Unit]) -> None:
-        """Build the units that are not done, and collect the receipts of all."""
+    def _build(self, units: Sequence[Unit], *, is_alone: bool = True) -> None:
+        """Build the units that are not done, and collect the receipts of all.
+
+        Args:
+            units: The units.
+            is_alone: Whether no other process builds other units. Default: True.
+        """
         joined = set()
         if self.found is not None:
             joined = {
@@ -469,11 +476,28 @@ class Units:
         if not self._now.total:
             self._begin(units)
         with self._forgetting_changed():
+            copies = self._unpack([task.unit for task in tasks])
             for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
                 self.receipts[task.name] = receipt
+                copies.subtract(part.path for part in task.unit.parts)
+                for part in task.unit.parts if is_alone else ():
+                    if copies[part.path] == 0:  # below 0 for files that are not unpacked
+                        Path(part.path).unlink()
                 if self._now.done < self._now.total:
                     self._add(task.unit)
                     self._progress(self._now)
+
+    def _unpack(self, units: Sequence[Unit]) -> Counter[str]:
+        """Unpack the compressed files that units need; return copy -> number of its units."""
+        needed = Counter(part.path for unit in units for part in unit.parts)
+        unpacks = [
+            Unpack(str(path), copy)
+            for path, file, copy in self._files()
+            if file.is_staged and copy in needed
+        ]
+        for _ in self._run(unpacks):
+            pass
+        return Counter({task.into: needed[task.into] for task in unpacks})
 
     def _drops(self, unit: Unit) -> str:
         return self.found.drops.get(unit.name, "") if self.found else ""
@@ -595,16 +619,16 @@ def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
             build would end with an error about labels, ids or equal texts.
         MslmDataError: The inputs or the pipeline are wrong.
     """
-    recipe = collect_recipe(inputs, tokenizer)
+    identity = collect_identity(inputs, tokenizer)
     pipeline = inputs.pipeline
     with tempfile.TemporaryDirectory() as temporary:
         folder = Unfinished(Path(temporary))
         folder.prepare(())
         work = Work(pipeline=pipeline, folder=folder.out, to=ToRows(tokenizer=tokenizer))
         with start(work, workers=1) as run:
-            if _open_finished(run, out, inputs, recipe) is None:
+            if _open_finished(run, out, inputs, identity) is None:
                 Unfinished(out).check_output(inputs.files)
-            plan = make_plan(run, inputs, recipe, folder, unpacks=False)
+            plan = make_plan(run, inputs, identity, folder, unpacks=False)
             outcomes = {task.unit.name: outcome for task, outcome in run(map(ReadUnit, plan.units))}
             [(_, found)] = run([FindDrops(plan.units)])
 

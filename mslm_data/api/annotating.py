@@ -180,8 +180,8 @@ def annotate(
             f"{out}: the file exists, and texts from standard input cannot be resumed; name "
             "another --out, or remove the file"
         )
-    recipe = builds.lines.collect_recipe(inputs, show_text=show_text)
-    with writing_file(out, {**recipe, "sources": {"train": [STDIN]}}) as lines:
+    identity = builds.lines.collect_identity(inputs, show_text=show_text)
+    with writing_file(out, {**identity, "sources": {"train": [STDIN]}}) as lines:
         counts = _annotate_at_once(
             inputs, lambda text: lines.write(text.encode()), show_text=show_text
         )

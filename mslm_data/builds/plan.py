@@ -55,7 +55,7 @@ _TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
 """Names that splits cannot have, compared without case because some file systems ignore it."""
 
 
-# The inputs and the identity ------------------------------------------------------------------------
+# The inputs and the identity ----------------------------------------------------------------------
 
 
 def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:

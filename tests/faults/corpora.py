@@ -88,7 +88,8 @@ def _lines(folder: Path) -> Path:
     return path
 
 
-def _pipeline(unit_bytes: int, name: str, source: dict[str, object]) -> Pipeline:
+def pipeline_of(unit_bytes: int, name: str, source: dict[str, object]) -> Pipeline:
+    """Make a pipeline that finds mentions by a table of terms."""
     return made.pipeline_of(
         name=name, source=source, annotate=_ANNOTATE, segment="clinical", unit_bytes=unit_bytes
     )
@@ -98,7 +99,7 @@ _SHARES = {"train": 0.6, "test": 0.4}
 CORPORA = {
     "words": Corpus(lambda size: made.pipeline_of(unit_bytes=size), 600, _words),
     "notes": Corpus(
-        lambda size: _pipeline(size, "notes", {"use": "notes", "shares": _SHARES}), 4_000, _notes
+        lambda size: pipeline_of(size, "notes", {"use": "notes", "shares": _SHARES}), 4_000, _notes
     ),
-    "lines": Corpus(lambda size: _pipeline(size, "lines", {"use": "jsonl"}), 1500, _lines),
+    "lines": Corpus(lambda size: pipeline_of(size, "lines", {"use": "jsonl"}), 1500, _lines),
 }

@@ -16,20 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mslm_data.builds.crash_log import CrashLog
-from mslm_data.builds.worker import BuildWorker
 
-from mslm_data import builds
 from mslm_data.api.loading import load
-from mslm_data.builds import stages
+from mslm_data.builds import stages, steps
 from mslm_data.builds.verify import verify
-from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
-from mslm_data.io.files import write_sealed
+from mslm_data.pipeline import Pipeline
 from tests import made
 from tests.cli.running import run
 from tests.faults import works
-from tests.faults.corpora import CORPORA
+from tests.faults.corpora import CORPORA, pipeline_of
 from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S, wait_for
 
@@ -39,7 +35,7 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builds, "BuildWorker", works.FaultyWorker)
+    monkeypatch.setattr(steps, "Work", works.FaultyWork)
     monkeypatch.setattr(stages, "_LOADED", {})  # Other annotations would still be cached.
 
 
@@ -74,23 +70,54 @@ def test_build__continues_when_a_worker_dies_once(
     assert made.tree(out) == whole
 
 
-def test_build__sets_aside_a_document_that_kills_its_worker_each_time(
-    whole: dict[str, bytes], tmp_path: Path
+@pytest.mark.parametrize("part", [None, *long(((2, 2),))])
+def test_build__names_a_document_that_kills_its_worker_twice(
+    part: tuple[int, int] | None, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="die", document="21")
 
-    manifest = LINES.build(inputs, out, workers=2)
+    with pytest.raises(
+        BuildError,
+        match=r"^train\.jsonl:22: document 21: a worker process died twice at this document or close "
+        r"to it \(the last: signal 9\); remove the document, or set it aside with "
+        r"--set source\.on_crash=skip, and run the same command again$",
+    ):
+        LINES.build(inputs, out, workers=2, part=part)
+
+    assert works.deaths(out) == 2
+    works.tell(out)  # the model is mended
+    LINES.build(inputs, out, workers=2)
+    assert made.tree(out) == whole
+
+
+def test_build__sets_aside_a_document_that_kills_its_worker(
+    whole: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the option, in the folder in which the build ended without it."""
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="die", document="21")
+    with pytest.raises(BuildError, match="on_crash"):
+        LINES.build(inputs, out, workers=2)
+
+    pipeline = corpus_pipeline(on_crash="skip")
+    manifest = made.build(pipeline, [inputs], made.word_piece(), out, workers=2)
 
     assert manifest
-    assert works.deaths(out) == 3
-    assert aside(out)["21"] == f"{SET_ASIDE} a process that died each time"
+    assert works.deaths(out) == 4
+    assert aside(out)["21"] == f"{SET_ASIDE} a process that died"
+    assert "train.jsonl:22: document 21 is set aside" in caplog.text
+    assert not any(word in caplog.text for word in words_of(inputs, 21))
     train = manifest.splits["train"]
-    assert (train.read, train.set_aside) == (60, whole["set_aside.jsonl"].count(b"\n") + 1)
+    assert (train.read, train.aside) == (60, whole["set_aside.jsonl"].count(b"\n") + 1)
     assert verify(out)[1] == []
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+def corpus_pipeline(**source: Any) -> Pipeline:
+    return pipeline_of(LINES.unit_bytes, "lines", {"use": "jsonl", **source})
+
+
+@pytest.mark.parametrize("workers", [1, *long(2)])
 def test_build__sets_aside_a_document_that_the_model_rejects(workers: int, tmp_path: Path) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="raise", document="21")
@@ -119,61 +146,7 @@ def test_build__stops_when_no_document_is_the_cause(
     assert made.tree(out) == whole
 
 
-def test_build__gives_up_on_a_unit_after_too_many_crashes(tmp_path: Path) -> None:
-    inputs, out = LINES.write(tmp_path), tmp_path / "out"
-    works.tell(out, do="die", document="21")
-    crashes = out / ".build" / "crashes"
-    crashes.mkdir(parents=True)
-    for number in range(4):
-        write_sealed(crashes / f"train-{number:05d}-00000.json", b'{"unknown": 19}')
-
-    with pytest.raises(
-        BuildError,
-        match=r"train-00001-00000: a worker process died 20 times.*the same command resumes the build",
-    ):
-        LINES.build(inputs, out, workers=2)
-
-
-@pytest.mark.parametrize(
-    ("how", "why"),
-    [
-        ("signal 9", r"out of memory\?\); fewer --workers"),
-        (f"signal {int(signal.SIGBUS)}", "a file was cut short.* restore the file or check"),
-    ],
-)
-def test_crash_log__gives_up_before_the_first_document(how: str, why: str, tmp_path: Path) -> None:
-    unit = "train-00000-00000"
-    CrashLog(tmp_path, unit).died(how)
-    for _ in range(2):
-        with CrashLog(tmp_path, unit):
-            CrashLog(tmp_path, unit).died(how)
-
-    message = rf"died 4 times before its first document \(the last: {how}, {why}"
-    with CrashLog(tmp_path, unit), pytest.raises(BuildError, match=message):
-        CrashLog(tmp_path, unit).died(how)
-
-
-def test_crash_log__blames_no_document_for_a_crash_after_the_last(tmp_path: Path) -> None:
-    CrashLog(tmp_path, "unit").suspect()
-    for _ in range(3):
-        with CrashLog(tmp_path, "unit") as log:
-            log.at(0)
-        CrashLog(tmp_path, "unit").died("signal 9")  # such as while the piece is written
-
-    assert CrashLog(tmp_path, "unit").fatal == set()
-
-
-def test_crash_log__blames_no_document_for_a_crash_before_the_next_attempt(tmp_path: Path) -> None:
-    CrashLog(tmp_path, "unit").suspect()
-    died = CrashLog(tmp_path, "unit")
-    died.__enter__().at(0)
-    for _ in range(3):
-        CrashLog(tmp_path, "unit").died("signal 9")
-
-    assert CrashLog(tmp_path, "unit").fatal == set()
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.long
 def test_build__continues_when_a_hanging_worker_is_killed(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -190,56 +163,6 @@ def test_build__continues_when_a_hanging_worker_is_killed(
     killer.join()
 
     assert made.tree(out) == whole
-
-
-def leaves_temporaries(worker: BuildWorker, *_: object, **__: object) -> None:
-    """Leave temporaries like workers killed during a write, and end as after Ctrl-C."""
-    staged = Path(worker.folder, ".build", "staging", "0123456789abcdef")
-    staged.mkdir(parents=True)
-    for folder in (staged, Path(worker.folder, ".build", "pieces"), Path(worker.folder, "train")):
-        (folder / ".half.written.tmp").touch()
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("part", [None, pytest.param((1, 2), marks=pytest.mark.long)])
-def test_build__interrupted_leaves_no_temporaries_of_its_workers(
-    part: tuple[int, int] | None,
-    whole: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    inputs, out = LINES.write(tmp_path), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(local, "run", leaves_temporaries)
-        with pytest.raises(KeyboardInterrupt):
-            LINES.build(inputs, out, part=part)
-    left = list(out.rglob("*.tmp"))
-
-    # Another part may still be using these files, so only the complete build removes them.
-    LINES.build(inputs, out, workers=2)
-
-    assert len(left) == (3 if part else 0)
-    assert made.tree(out) == whole
-
-
-def test_build__removes_files_that_killed_workers_were_unpacking(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    half = out / ".build" / "staging" / "0123456789abcdef" / ".notes.csv.half.tmp"
-    half.parent.mkdir(parents=True)
-    half.touch()
-    there: list[bool] = []
-    run = local.run
-
-    def looks(*words: Any, **options: Any) -> None:
-        there.append(half.exists())
-        run(*words, **options)
-
-    monkeypatch.setattr(local, "run", looks)
-    LINES.build(LINES.write(tmp_path), out)
-
-    assert there == [False]
 
 
 # Complete programs --------------------------------------------------------------------------------

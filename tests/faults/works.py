@@ -12,26 +12,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds.worker import BuildWorker
-
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds.tasks import Task
+from mslm_data.builds.work import Work
 from mslm_data.data.documents import Documents
 
 _annotate = LoadedTerms.annotate
 
 
-class FaultyWorker(BuildWorker):
+class FaultyWork(Work):
     """Fails as a file beside the folder says: `{"do": …, "document": id, "times": maximum}`."""
 
-    def __call__(self, of: Task) -> str:
+    def __call__(self, task: Task) -> Any:
         fault = Path(f"{self.folder}.fault")
         settings = json.loads(fault.read_text()) if fault.is_file() else {}
         if settings:
             LoadedTerms.annotate = _faulty(fault, settings)  # type: ignore[method-assign]
         try:
-            return super().__call__(of)
+            return super().__call__(task)
         finally:
             LoadedTerms.annotate = _annotate  # type: ignore[method-assign]
 

@@ -289,7 +289,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 def careless() -> Iterator[None]:
     """Disable crash precautions of builds in this process.
 
-    Files are not synced, checksums not read again, and inputs not checked for changes.
+    Files are not synced, checksums not read again, and the parts of inputs not hashed.
     """
     from mslm_data.builds import folder, scan, unit
 

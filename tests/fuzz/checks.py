@@ -177,7 +177,7 @@ def building(name: str, file: str, **pipeline: Any) -> Check:
             raise
         assert verify(out)[1] == []
         for split in manifest.splits.values():
-            assert split.read == split.written + split.set_aside
+            assert split.read == split.written + split.aside
         assert CANARY.encode() not in b"".join(
             path.read_bytes() for path in out.iterdir() if path.is_file()
         )

@@ -299,7 +299,7 @@ def test_build__records_no_version_of_an_unused_plugin(site: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("site")
 def test_ray__compares_the_versions_of_plugins() -> None:
-    assert versions()["made-plugin"] == "1.0"
+    assert ("made-plugin", "1.0") in versions()
 
 
 @pytest.mark.parametrize(

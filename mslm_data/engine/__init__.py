@@ -127,7 +127,7 @@ class Run:
             MslmDataError: A task failed, a process died too often, or no process starts. Other
                 tasks are abandoned, and no further round is possible.
         """
-        died = died or _OnceMore()
+        died = died or _once_more()
         waiting = iter(tasks)
         running: dict[int, AnyTask] = {}
 
@@ -149,17 +149,16 @@ class Run:
                 yield task, outcome
 
 
-class _OnceMore:
-    """Runs a task once more after a death; the default of `Run`."""
+def _once_more() -> Callable[[AnyTask, str, Any], AnyTask]:
+    names = set()
 
-    def __init__(self) -> None:
-        self._died: set[str] = set()
-
-    def __call__(self, task: AnyTask, how: str, _: Any) -> AnyTask:
-        if task.name in self._died:
+    def died(task: AnyTask, how: str, _: Any) -> AnyTask:
+        if task.name in names:
             raise death_error(task.name, how)
-        self._died.add(task.name)
+        names.add(task.name)
         return task
+
+    return died
 
 
 def death_error(where: str, how: str) -> BuildError:
@@ -176,6 +175,14 @@ def death_error(where: str, how: str) -> BuildError:
     return BuildError(
         f"{where}: a worker process died twice (the last: {how}, {cause}); {advice}, and the same "
         "command resumes the build"
+    )
+
+
+def cannot_start(error: OSError) -> BuildError:
+    """Return the error for a process that the system does not start."""
+    return BuildError(
+        f"engine 'local': expected to start a process, got {type(error).__name__} (out of "
+        "memory?); run the same command again with fewer --workers"
     )
 
 

@@ -1,4 +1,4 @@
-"""Worker processes on this machine, forked by a host process.
+"""A host process, which forks the workers of the local engine, and the workers.
 
 ```text
     leader ── a pipe ──→ host ── forks, a pipe each ──→ worker, worker, …
@@ -25,134 +25,16 @@ import multiprocessing
 import os
 import pkgutil
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.spawn import get_executable
 from typing import Any, NamedTuple
 
-from mslm_data.engine import Died, Preload, Task, Work, safe, sending_notes
+from mslm_data.engine import Died, Preload, Task, Work, cannot_start, safe, sending_notes
 from mslm_data.engine.memory import keep_freed_memory
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.log import LOGGER
-
-# The leader's side --------------------------------------------------------------------------------
-
-
-class Host:
-    """The host and its workers, as seen by the leader; see `engine.Crew`.
-
-    Attributes:
-        size: Maximum number of workers.
-    """
-
-    def __init__(self, work: Work, size: int, preload: Preload | None) -> None:
-        """Prepare a host without starting it.
-
-        Args:
-            work: Runs a task.
-            size: Maximum number of workers.
-            preload: What the host loads.
-        """
-        self.size = size
-        self._work: Work | None = work  # None once sent
-        self._preload = preload
-
-        self._pipe, self._theirs = Pipe()
-        self._starter = threading.Thread(target=self._start)
-        self._has_started = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._error: OSError | None = None
-
-    def start(self) -> None:
-        """Start the host, which starts loading.
-
-        Raises:
-            BuildError: The process cannot be started.
-        """
-        # Ctrl-C is raised in the main thread, so start the process in another one: completely or
-        # not at all.
-        self._starter.start()
-        self._has_started.wait()  # not `join`, which marks the thread as ended when interrupted
-        self._theirs.close()
-        if self._error is not None:
-            raise _cannot_start(self._error) from None
-        self._send(self._preload)
-
-    def _start(self) -> None:
-        # A terminal sends Ctrl-C to all processes of a command. The host inherits this mask, so
-        # that only the leader reacts and ends the others.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-        command = (
-            f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; "
-            f"from {__name__} import serve; serve({self._theirs.fileno()})"
-        )
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own code
-                [get_executable(), "-c", command],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[self._theirs.fileno()],
-            )
-        except OSError as error:
-            self._error = error
-        finally:
-            self._has_started.set()
-
-    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
-        # Sent now, and not at the start, because a host that is loading does not read.
-        if self._work is not None:
-            self._send(self._work)
-            self._work = None
-
-        # The host sends nothing before it has read all tasks, so both never wait in `send`.
-        self._send(tasks)
-        try:
-            number, outcome = self._pipe.recv()
-        except (EOFError, OSError):
-            raise _host_killed() from None
-        return number, outcome
-
-    def _send(self, message: object) -> None:
-        try:
-            self._pipe.send(message)
-        except OSError:
-            raise _host_killed() from None
-
-    def end(self) -> None:
-        """Kill the host and its workers, and wait until they are gone."""
-        if self._starter.ident is not None:
-            self._has_started.wait()
-        self._theirs.close()
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            # The end of file comes when the last worker has closed its copy of the pipe.
-            with suppress(OSError):
-                while os.read(self._pipe.fileno(), 1 << 16):
-                    pass
-        self._pipe.close()
-
-
-def _cannot_start(error: OSError) -> BuildError:
-    return BuildError(
-        f"engine 'local': expected to start a process, got {type(error).__name__} (out of "
-        "memory?); run the same command again with fewer --workers"
-    )
-
-
-def _host_killed() -> BuildError:
-    return BuildError(
-        "engine 'local': the process that starts workers was killed (out of memory?); run the same "
-        "command again with fewer --workers"
-    )
-
-
-# The host's side ----------------------------------------------------------------------------------
 
 
 def serve(handle: int) -> None:
@@ -161,19 +43,21 @@ def serve(handle: int) -> None:
     Args:
         handle: File descriptor of the pipe to the leader.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the leader may ignore it
+    # The leader may ignore SIGTERM, and blocks it while it starts this process.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.umask(0o077)
     os.set_inheritable(handle, False)
     keep_freed_memory()
     LOGGER.disabled = True  # only the leader logs
 
-    pipe = Connection(handle)
+    leader = Connection(handle)
     try:
-        _load(pipe.recv())
+        _load(leader.recv())
         # A worker that is being forked has this handler for a moment, and no workers of its own.
         host = os.getpid()
         signal.signal(signal.SIGTERM, lambda *_: _leave() if os.getpid() == host else os._exit(0))
-        _serve(pipe)
+        _serve(leader)
     except (EOFError, OSError):  # the leader is gone
         pass
     finally:
@@ -204,11 +88,11 @@ def _leave() -> None:
 def _serve(leader: Connection) -> None:
     """Answer each message of the leader, a list of tasks, with one outcome."""
     try:
-        workers = _Workers(leader.recv(), leader)
+        workers = _Workers(leader.recv())
         while True:
             for number, task in leader.recv():
                 workers.give(number, task)
-            leader.send(workers.next_outcome())
+            leader.send(workers.next_outcome(leader))
     except (EOFError, OSError):
         raise
     except MslmDataError as error:
@@ -230,11 +114,8 @@ class _Worker(NamedTuple):
 
 
 class _Workers:
-    """The workers of a host."""
-
-    def __init__(self, work: Work, leader: Connection) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
-        self._leader = leader
         self._idle: list[_Worker] = []
         self._running: dict[Connection, tuple[int, _Worker]] = {}
         self._notes: dict[int, Any] = {}
@@ -254,39 +135,37 @@ class _Workers:
         try:
             process.start()
         except OSError as error:
-            raise _cannot_start(error) from None
+            raise cannot_start(error) from None
         # Only the worker keeps its end, so that the pipe ends with it. Workers that are forked
         # later have copies of `ours` alone.
         theirs.close()
         return _Worker(process, ours)
 
-    def next_outcome(self) -> tuple[int, Any]:
+    def next_outcome(self, leader: Connection) -> tuple[int, Any]:
         """Wait for an answer or a death, and return the number of its task with it.
 
         Raises:
             EOFError: The leader is gone.
         """
         while True:
-            ready = wait([self._leader, *self._running])
-            if self._leader in ready:  # it sends nothing while it waits
+            pipe = wait([leader, *self._running])[0]
+            if pipe is leader:  # it sends nothing while it waits
                 raise EOFError
 
-            pipe = next(pipe for pipe in self._running if pipe in ready)
             number, worker = self._running[pipe]
             try:
-                is_answer, value = pipe.recv()
+                is_note, value = pipe.recv()
             except (EOFError, OSError):
-                del self._running[pipe]
-                pipe.close()
                 worker.process.join()
-                return number, Died(_describe_end(worker.process), self._notes.pop(number, None))
-
-            if not is_answer:
-                self._notes[number] = value
-                continue
+                pipe.close()
+                value = Died(_describe_end(worker.process), self._notes.get(number))
+            else:
+                if is_note:
+                    self._notes[number] = value
+                    continue
+                self._idle.append(worker)
             del self._running[pipe]
             self._notes.pop(number, None)
-            self._idle.append(worker)
             return number, value
 
 
@@ -303,14 +182,14 @@ def _work_off(work: Work, pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_host, daemon=True).start()
 
-    with suppress(EOFError, OSError), sending_notes(lambda value: pipe.send((False, value))):
+    with suppress(EOFError, OSError), sending_notes(lambda value: pipe.send((True, value))):
         while True:
             task = pipe.recv()
             try:
                 # An answer that cannot be pickled is an error of the task.
-                pipe.send((True, work(task)))
-            except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
-                pipe.send((True, safe(task.name, error)))
+                pipe.send((False, work(task)))
+            except BaseException as error:  # noqa: BLE001 - panics of Rust libraries
+                pipe.send((False, safe(task.name, error)))
 
 
 def _leave_with_host() -> None:

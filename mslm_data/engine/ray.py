@@ -12,26 +12,17 @@ import os
 import pkgutil
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
-from mslm_data.engine import (
-    Crew,
-    Died,
-    Preload,
-    Task,
-    Work,
-    safe,
-    sending_notes,
-)
-from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.engine import Crew, Died, Preload, Task, Work, safe, sending_notes
+from mslm_data.errors import BuildError
 from mslm_data.plugins import plugin_versions
 
 _PATIENCE_S = 10.0
@@ -49,11 +40,11 @@ def start(
     Raises:
         BuildError: There is no cluster, its object store is full, or it is lost.
     """
+    terms = (versions(), str(Path.cwd()), tuple(map(os.path.abspath, paths)), preload)
     with connected() as ray:
-        cluster = None
+        cluster = _Cluster(ray, workers)
         try:
-            terms = (tuple(versions().items()), tuple(map(os.path.abspath, paths)), preload)
-            cluster = _Cluster(ray, work, workers, terms)
+            cluster.shared = ray.put((work, terms))  # sent once per node, not with each task
             yield cluster
         except ray.exceptions.RayError as error:
             raise BuildError(
@@ -61,8 +52,7 @@ def start(
                 "finished is kept, so run the same command again"
             ) from None
         finally:
-            if cluster is not None:
-                cluster.cancel()
+            cluster.cancel()
 
 
 @contextmanager
@@ -120,25 +110,33 @@ def _answers(address: str) -> bool:
 
 
 class _Cluster:
-    """Runs tasks on the nodes of a cluster; see `Crew`."""
+    """Runs tasks on the nodes of a cluster; see `Crew`.
 
-    def __init__(self, ray: Any, work: Work, workers: int | None, terms: tuple[Any, ...]) -> None:
+    Attributes:
+        shared: The work and the terms of `run_task`, in Ray's object store.
+    """
+
+    def __init__(self, ray: Any, workers: int | None) -> None:
+        self.shared: Any = None
         self._ray = ray
         self._workers = workers
-        self._shared = ray.put((work, terms, str(Path.cwd())))  # sent once per node
         self._running: dict[Any, int] = {}
-
-        # Deaths are for `died` of `Run` to count, so Ray does not retry. Models are large, so tasks
-        # are spread over nodes.
+        self._noted: dict[int, Any] = {}
         self._run_task = ray.remote(run_task).options(
-            max_retries=0, num_cpus=1, scheduling_strategy="SPREAD"
+            num_cpus=1,
+            max_retries=0,  # `died` of `Run` counts deaths
+            scheduling_strategy="SPREAD",  # models are large
+            # Processes of their own: they are silent, and have another current folder.
+            runtime_env={"env_vars": {"MSLM_DATA_ENGINE": "ray"}},
         )
 
-        # Notes must outlive the nodes of tasks, so they are kept on this one.
+        # A node may be lost with its tasks, so notes go to a queue on this one.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
-        self._notes = ray.remote(Notes).options(num_cpus=0, scheduling_strategy=here).remote()
+        options = {"num_cpus": 0, "scheduling_strategy": here}
+        queues: Any = load("ray.util.queue", wanted_by="engine 'ray'")
+        self._notes = queues.Queue(actor_options=options)
 
     @property
     def size(self) -> int:
@@ -147,7 +145,7 @@ class _Cluster:
 
     def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
         for number, task in tasks:
-            ref = self._run_task.remote(self._shared, self._notes, number, task)
+            ref = self._run_task.remote(self.shared, self._notes, number, task)
             self._running[ref] = number
 
         (ref,), _ = self._ray.wait([*self._running], num_returns=1)
@@ -161,8 +159,8 @@ class _Cluster:
                 f"{__version__} on all nodes?"
             ) from None
         except errors.RayError as error:
-            note = self._ray.get(self._notes.last.remote(number))
-            return number, Died(type(error).__name__, note)
+            self._noted.update(self._notes.get_nowait_batch(self._notes.size()))
+            return number, Died(type(error).__name__, self._noted.get(number))
 
     def cancel(self) -> None:
         """End all running tasks."""
@@ -171,68 +169,56 @@ class _Cluster:
                 self._ray.cancel(ref, force=True)
 
 
-class Notes:
-    """The last note of each task, in an actor."""
-
-    def __init__(self) -> None:
-        self._notes: dict[int, Any] = {}
-
-    def take(self, number: int, value: Any) -> None:
-        """Keep the note of a task."""
-        self._notes[number] = value
-
-    def last(self, number: int) -> Any:
-        """Return the note of a task, and forget it."""
-        return self._notes.pop(number, None)
+# On a node ----------------------------------------------------------------------------------------
 
 
-def run_task(
-    shared: tuple[Work, tuple[Any, ...], str], notes: Any, number: int, task: Task
-) -> Any | MslmDataError:
+def run_task(shared: tuple[Work, tuple[Any, ...]], notes: Any, number: int, task: Task) -> Any:
     """Run a task on a node, and return its answer or a safe error."""
-    work, terms, cwd = shared
-
-    def send(value: Any) -> None:
-        import ray  # this process is one of Ray's
-
-        ray.get(notes.take.remote(number, value))
-
+    work, terms = shared
     try:
-        with _quiet_and_private(cwd), sending_notes(send):
-            check_node(*terms)
+        prepare_process(*terms)
+        with sending_notes(lambda value: notes.put((number, value))):
             return work(task)
     except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
         return safe(f"node {socket.gethostname()}: {task.name}", error)
 
 
 @functools.cache  # once in a process
-def check_node(
-    wanted: tuple[tuple[str, str], ...], paths: tuple[str, ...], preload: Preload | None
+def prepare_process(
+    wanted: frozenset[tuple[str, str]], cwd: str, paths: tuple[str, ...], preload: Preload | None
 ) -> None:
-    """Check that a node can run tasks, and load the data they need.
+    """Make this process private and silent, check its node, and load the data of tasks.
 
     Args:
         wanted: Packages and versions of the leading process.
+        cwd: Current folder of the leading process, for relative paths.
         paths: Files and folders that the node must see.
         preload: See `Preload`.
 
     Raises:
         BuildError: The node has another version, or does not see a path.
     """
+    os.umask(0o077)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    with suppress(OSError):
+        os.chdir(cwd)
+
     node = socket.gethostname()
-    here = versions()
-    for name, version in wanted:
+    here = dict(versions())
+    for name, version in sorted(wanted):
         if here.get(name, version) != version:
             raise BuildError(
                 f"node {node}: expected {name} {version} as where the build was started, got "
                 f"{here[name]}; install the same versions on all nodes, as bytes depend on them"
             )
-
     for path in paths:
         if not os.path.exists(path):
             raise BuildError(
-                f"node {node}: expected to see {path}, found no such file; put inputs and the "
-                "output folder where all nodes see them under the same path"
+                f"node {node}: expected to see {path}, found no such file; put inputs where all "
+                "nodes see them under the same path"
             )
 
     if preload is not None:
@@ -240,37 +226,10 @@ def check_node(
             pkgutil.resolve_name(preload.function)(preload.argument)
 
 
-@contextmanager
-def _quiet_and_private(cwd: str) -> Iterator[None]:
-    """Write private files, and discard output, which Ray writes to files that others can read.
-
-    Afterwards all is as before, because other tasks of the user's program may follow.
-
-    Args:
-        cwd: Current folder meanwhile, for relative paths. It may be missing on a node.
-    """
-    mask = os.umask(0o077)
-    before = {stream: os.dup(stream) for stream in (1, 2)}
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for stream in before:
-            os.dup2(nowhere, stream)
-        with chdir(cwd) if os.path.isdir(cwd) else nullcontext():
-            yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.umask(mask)
-        os.close(nowhere)
-        for stream, copy in before.items():
-            os.dup2(copy, stream)
-            os.close(copy)
-
-
-def versions() -> dict[str, str]:
+def versions() -> frozenset[tuple[str, str]]:
     """Return the versions of all installed packages that decide bytes."""
     installed = {"mslm-data": __version__, "folder format": str(FORMAT)}
     for name in _WRITERS:
         with suppress(importlib.metadata.PackageNotFoundError):
             installed[name] = importlib.metadata.version(name)
-    return installed | plugin_versions()
+    return frozenset((installed | plugin_versions()).items())

@@ -19,7 +19,8 @@ import pytest
 import mslm_data as md
 from mslm_data.api.building import read_named
 from mslm_data.builds import Progress
-from mslm_data.engine.host import Host
+from mslm_data.engine import Preload
+from mslm_data.engine.local import Host
 from mslm_data.errors import (
     BuildError,
     CallError,
@@ -277,9 +278,9 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> list[Host]:
     started: list[Host] = []
     start = Host.start
 
-    def counted(self: Host) -> None:
+    def counted(self: Host, preload: Preload) -> None:
         started.append(self)
-        start(self)
+        start(self, preload)
 
     monkeypatch.setattr(Host, "start", counted)
     return started

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from mslm_data import engine
-from mslm_data.engine import Preload, Run, host, start
+from mslm_data.engine import Preload, Run, local, start
 from mslm_data.engine import cpus as counting
 from mslm_data.errors import BuildError, PipelineError, SourceError
 from tests.engine.tasks import CANARY, Do, Elsewhere, Work, gone
@@ -274,13 +274,13 @@ def test_start__kills_workers_whatever_signals_are_ignored(
 
 AT_EACH_LINE = """
 import gc, sys, psutil
-from mslm_data.engine import host, local
+from mslm_data.engine import local
 
 def enter(at):
     line = 0
     def trace(frame, event, argument):
         nonlocal line
-        if frame.f_code.co_filename not in (host.__file__, local.__file__):
+        if frame.f_code.co_filename != local.__file__:
             return None
         line += event == "line"
         if event == "line" and line == at:
@@ -375,7 +375,7 @@ def test_start__does_not_wait_for_a_host_that_is_loading(
 
 
 def test_start__reports_that_no_host_starts(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "get_executable", lambda: "/no such program")
+    monkeypatch.setattr(local, "get_executable", lambda: "/no such program")
 
     with (
         pytest.raises(

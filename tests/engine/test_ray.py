@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,48 +119,59 @@ def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
 # On a node ----------------------------------------------------------------------------------------
 
 
-def test_check_node__rejects_other_versions_and_missing_paths() -> None:
-    ours = engine.versions()
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """Keep what `prepare_process` changes in a process of a node."""
+    before = os.umask(0)
+    streams = {stream: os.dup(stream) for stream in (1, 2)}
+    monkeypatch.chdir(".")
+    engine.prepare_process.cache_clear()
+    yield
+    os.umask(before)
+    for stream, copy in streams.items():
+        os.dup2(copy, stream)
+        os.close(copy)
 
-    engine.check_node(tuple(ours.items()), (__file__,), None)
-    engine.check_node((("a package that this node has not", "1"),), (), None)
+
+@pytest.mark.usefixtures("node")
+def test_prepare_process__rejects_other_versions_and_missing_paths() -> None:
+    def prepare(*versions: tuple[str, str], path: str = __file__) -> None:
+        engine.prepare_process(frozenset(versions), "/nowhere", (path,), None)
+
+    prepare(*engine.versions())
+    prepare(("a package that this node has not", "1"))
 
     with pytest.raises(
         BuildError, match=r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same version"
     ):
-        engine.check_node((("pyarrow", "0.1"),), (), None)
+        prepare(("pyarrow", "0.1"))
     with pytest.raises(BuildError, match=rf"expected folder format 1 .* got {FORMAT}; install"):
-        engine.check_node((("folder format", "1"),), (), None)
+        prepare(("folder format", "1"))
     with pytest.raises(
         BuildError, match=r"^node .*: expected to see /nowhere/x, found no such file"
     ):
-        engine.check_node((), (__file__, "/nowhere/x"), None)
+        prepare(path="/nowhere/x")
 
 
-def test_check_node__leaves_errors_of_loading_to_the_tasks() -> None:
-    engine.check_node((), (), Preload("mslm_data.no_such_module:load", ""))
+@pytest.mark.usefixtures("node")
+def test_prepare_process__leaves_errors_of_loading_to_the_tasks() -> None:
+    preload = Preload("mslm_data.no_such_module:load", "")
+
+    engine.prepare_process(frozenset(), ".", (), preload)
 
 
-@pytest.mark.parametrize("cwd", ["here", "nowhere"])
-def test_run_task__is_private_and_leaves_the_process_as_it_was(
-    cwd: str, work: Work, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("node")
+def test_run_task__is_private_and_silent(
+    work: Work, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "here").mkdir()
-    before = os.umask(0)
-    was = os.getcwd()
+    shared = (work, (frozenset(), str(tmp_path), (), None))
 
-    try:
-        shared = (work, ((), (), None), str(tmp_path / cwd))
-        answer = engine.run_task(shared, None, 0, Do(1, "cwd"))
-        error = engine.run_task(shared, None, 1, Do(2, "foreign"))
-        after = os.umask(0)
-    finally:
-        os.umask(before)
+    answer = engine.run_task(shared, None, 0, Do(1, "cwd"))
+    error = engine.run_task(shared, None, 1, Do(2, "foreign"))
 
-    assert answer == (str(tmp_path / "here") if cwd == "here" else was)
+    assert answer == str(tmp_path)
     assert re.search(r"^node .*: task-2: ValueError in tasks.py:\d+, which should", str(error))
     assert {path.stat().st_mode & 0o777 for path in work.folder.iterdir()} == {0o600}
-    assert (os.getcwd(), after) == (was, 0)
     assert capfd.readouterr() == ("", "")
 
 
@@ -177,9 +189,20 @@ class RayTaskError(RayError):
 
 
 class FakeRef:
+    """A task that has been submitted."""
+
     def __init__(self, function: Any, arguments: Any) -> None:
         self.function = function
         self.arguments = arguments
+
+
+class FakeQueue(list[Any]):
+    """A queue of Ray."""
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__()
+
+    put, size, get_nowait_batch = list.append, list.__len__, lambda self, _: self
 
 
 class FakeRay:
@@ -205,29 +228,17 @@ class FakeRay:
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": 2.0}
 
-    def remote(self, target: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            return actor() if isinstance(target, type) else FakeRef(target, arguments)
-
-        def actor() -> Any:
-            made = target()
-            methods = {name: getattr(made, name) for name in ("take", "last")}
-            return SimpleNamespace(
-                **{name: SimpleNamespace(remote=method) for name, method in methods.items()}
-            )
-
-        made = SimpleNamespace(remote=call)
+    def remote(self, function: Any) -> Any:
+        made = SimpleNamespace(remote=lambda *arguments: FakeRef(function, arguments))
         return SimpleNamespace(options=lambda **_: made)
 
     def wait(self, refs: list[Any], *, num_returns: int) -> tuple[list[Any], list[Any]]:
         return refs[-num_returns:], refs[:-num_returns]
 
     def get(self, ref: Any) -> Any:
-        if not isinstance(ref, FakeRef):
-            return ref  # the value of a method of an actor
         shared, notes, number, task = ref.arguments
         if task.do == "lost":
-            notes.take.remote(number, "a document")
+            notes.put((number, "a document"))
             raise RayError(CANARY)
         if task.do == "unreadable":
             raise RayTaskError(CANARY)
@@ -239,9 +250,10 @@ class FakeRay:
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+def here(node: None, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
     monkeypatch.setattr(engine, "connected", lambda: nullcontext(fake))
+    monkeypatch.setattr(engine, "load", lambda *_, **__: SimpleNamespace(Queue=FakeQueue))
     return fake
 
 

@@ -13,6 +13,7 @@ be repeatable.
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -178,14 +179,6 @@ def death_error(where: str, how: str) -> BuildError:
     )
 
 
-def cannot_start(error: OSError) -> BuildError:
-    """Return the error for a process that the system does not start."""
-    return BuildError(
-        f"engine 'local': expected to start a process, got {type(error).__name__} (out of "
-        "memory?); run the same command again with fewer --workers"
-    )
-
-
 _SIGBUS = f"signal {int(getattr(signal, 'SIGBUS', 0))}"
 
 
@@ -202,8 +195,8 @@ def start(
 
     Args:
         work: Runs a task.
-        workers: Maximum number of tasks at the same time. 1 on the local engine: tasks run in this
-            process. Default: the number of available CPUs.
+        workers: Maximum number of tasks at the same time. With 1 on the local engine, and on
+            systems without fork, tasks run in this process. Default: the number of available CPUs.
         preload: Loads the data that worker processes share, once per machine if possible.
         engine: `local` for this machine, or `ray` for the cluster of RAY_ADDRESS.
         paths: Files and folders that all machines must see.
@@ -213,12 +206,34 @@ def start(
             or a package version.
         PipelineError: There is no such engine.
     """
+    if engine == "local" and (workers == 1 or not hasattr(os, "fork")):
+        yield Run(_ThisProcess(work))
+        return
+
     with ENGINES.load(engine)(work, workers, preload, paths) as crew:
         yield Run(crew)
 
 
+class _ThisProcess:
+    """Runs tasks in this process; see `Crew`."""
+
+    size = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        ((number, task),) = tasks
+        try:
+            return number, self._work(task)
+        except (MslmDataError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise safe(task.name, error) from error
+
+
 ENGINES = Registry(
-    "engine", {"local": "mslm_data.engine.local:start", "ray": "mslm_data.engine.ray:start"}
+    "engine", {"local": "mslm_data.engine.host:start", "ray": "mslm_data.engine.ray:start"}
 )
 
 

@@ -1,4 +1,4 @@
-"""A host process, which forks the workers of the local engine, and the workers.
+"""The local engine: workers on this machine, forked by a host process.
 
 ```text
     leader ── a pipe ──→ host ── forks, a pipe each ──→ worker, worker, …
@@ -25,16 +25,121 @@ import multiprocessing
 import os
 import pkgutil
 import signal
+import subprocess
+import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.spawn import get_executable
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.engine import Died, Preload, Task, Work, cannot_start, safe, sending_notes
+from mslm_data.engine import Crew, Died, Preload, Task, Work, safe, sending_notes
+from mslm_data.engine.cpus import cpus
 from mslm_data.engine.memory import keep_freed_memory
-from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.errors import BuildError
+from mslm_data.kernels import _jit
 from mslm_data.log import LOGGER
+
+# The leader's side --------------------------------------------------------------------------------
+
+
+@contextmanager
+def start(
+    work: Work, workers: int | None, preload: Preload | None, _: Sequence[str | Path]
+) -> Iterator[Crew]:
+    """Run tasks in workers of this machine; see `engine.start`."""
+    _jit.log_compilation_of_workers()  # workers print nothing
+    host = Host(work, workers or cpus())
+    try:
+        host.start(preload)
+        yield host
+    finally:
+        host.end()
+
+
+class Host:
+    """A host process with its workers; see `Crew`.
+
+    Attributes:
+        size: Maximum number of workers.
+    """
+
+    def __init__(self, work: Work, size: int) -> None:
+        """Prepare a host without starting it."""
+        self.size = size
+        self._unsent = [work]
+        self._pipe, self._theirs = Pipe()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, preload: Preload | None) -> None:
+        """Start the process, which starts loading.
+
+        Raises:
+            BuildError: The process cannot be started.
+        """
+        command = (
+            f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; "
+            f"from {__name__} import serve; serve({self._theirs.fileno()})"
+        )
+        # Signals wait until the process is started and known, or not started at all. The host keeps
+        # SIGINT blocked: a terminal sends Ctrl-C to all processes of a command, but only the leader
+        # reacts, and ends the others.
+        blocked = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code
+                [get_executable(), "-c", command],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[self._theirs.fileno()],
+            )
+        except OSError as error:
+            raise _cannot_start(error) from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+        self._theirs.close()
+        with suppress(OSError):  # it was killed, which the first exchange will report
+            self._pipe.send(preload)
+
+    def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
+        try:
+            # The work is sent now, and not at the start, because a host that loads does not read.
+            while self._unsent:
+                self._pipe.send(self._unsent.pop())
+            # The host sends nothing before it has read the tasks, so both never wait in `send`.
+            self._pipe.send(tasks)
+            number, outcome = self._pipe.recv()
+        except (EOFError, OSError):
+            raise BuildError(
+                "engine 'local': the process that starts workers was killed (out of memory?); run "
+                "the same command again with fewer --workers"
+            ) from None
+        return number, outcome
+
+    def end(self) -> None:
+        """Kill the host and its workers, and wait until they are gone."""
+        self._theirs.close()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            # The end of file comes when the last worker has closed its copy of the pipe.
+            with suppress(OSError):
+                while os.read(self._pipe.fileno(), 1 << 16):
+                    pass
+        self._pipe.close()
+
+
+def _cannot_start(error: OSError) -> BuildError:
+    return BuildError(
+        f"engine 'local': expected to start a process, got {type(error).__name__} (out of "
+        "memory?); run the same command again with fewer --workers"
+    )
+
+
+# The host's side ----------------------------------------------------------------------------------
 
 
 def serve(handle: int) -> None:
@@ -87,25 +192,15 @@ def _leave() -> None:
 
 def _serve(leader: Connection) -> None:
     """Answer each message of the leader, a list of tasks, with one outcome."""
-    try:
-        workers = _Workers(leader.recv())
-        while True:
+    workers = _Workers(leader.recv())
+    while True:
+        try:
             for number, task in leader.recv():
                 workers.give(number, task)
-            leader.send(workers.next_outcome(leader))
-    except (EOFError, OSError):
-        raise
-    except MslmDataError as error:
-        leader.send((-1, error))
-    except Exception as error:  # noqa: BLE001 - unpickling may raise any class
-        reason = BuildError(
-            f"engine 'local': a worker could not read its work ({type(error).__name__}); define it "
-            "in a module that can be imported, as workers do not import the main module, or pass "
-            "--workers 1"
-        )
-        leader.send((-1, reason))
-    while True:
-        leader.recv_bytes()  # until the leader ends this process
+            outcome = workers.next_outcome(leader)
+        except BuildError as error:
+            outcome = -1, error
+        leader.send(outcome)
 
 
 class _Worker(NamedTuple):
@@ -135,7 +230,7 @@ class _Workers:
         try:
             process.start()
         except OSError as error:
-            raise cannot_start(error) from None
+            raise _cannot_start(error) from None
         # Only the worker keeps its end, so that the pipe ends with it. Workers that are forked
         # later have copies of `ours` alone.
         theirs.close()
@@ -148,10 +243,11 @@ class _Workers:
             EOFError: The leader is gone.
         """
         while True:
-            pipe = wait([leader, *self._running])[0]
-            if pipe is leader:  # it sends nothing while it waits
+            ready = wait([leader, *self._running])
+            if leader in ready:  # it sends nothing while it waits
                 raise EOFError
 
+            pipe = next(pipe for pipe in self._running if pipe in ready)
             number, worker = self._running[pipe]
             try:
                 is_note, value = pipe.recv()

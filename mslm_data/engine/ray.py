@@ -113,13 +113,15 @@ class _Cluster:
     """Runs tasks on the nodes of a cluster; see `Crew`.
 
     Attributes:
+        size: Maximum number of tasks at the same time. Default: the number of CPUs of all nodes.
         shared: The work and the terms of `run_task`, in Ray's object store.
     """
 
     def __init__(self, ray: Any, workers: int | None) -> None:
+        # Without any CPU, a task waits until a node joins.
+        self.size = workers or max(1, int(ray.cluster_resources().get("CPU", 0)))
         self.shared: Any = None
         self._ray = ray
-        self._workers = workers
         self._running: dict[Any, int] = {}
         self._noted: dict[int, Any] = {}
         self._run_task = ray.remote(run_task).options(
@@ -137,11 +139,6 @@ class _Cluster:
         options = {"num_cpus": 0, "scheduling_strategy": here}
         queues: Any = load("ray.util.queue", wanted_by="engine 'ray'")
         self._notes = queues.Queue(actor_options=options)
-
-    @property
-    def size(self) -> int:
-        """Maximum number of workers. Default: the CPUs of all nodes, which may join and leave."""
-        return self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
     def exchange(self, tasks: Sequence[tuple[int, Task]]) -> tuple[int, Any]:
         for number, task in tasks:

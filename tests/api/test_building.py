@@ -20,7 +20,7 @@ import mslm_data as md
 from mslm_data.api.building import read_named
 from mslm_data.builds import Progress
 from mslm_data.engine import Preload
-from mslm_data.engine.local import Host
+from mslm_data.engine.host import Host
 from mslm_data.errors import (
     BuildError,
     CallError,

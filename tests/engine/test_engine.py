@@ -14,10 +14,9 @@ import psutil
 import pytest
 
 from mslm_data import engine
-from mslm_data.engine import Preload, Run, local, start
-from mslm_data.engine import cpus as counting
+from mslm_data.engine import Preload, Run, host, start
 from mslm_data.errors import BuildError, PipelineError, SourceError
-from tests.engine.tasks import CANARY, Do, Elsewhere, Work, gone
+from tests.engine.tasks import CANARY, Do, Work, gone
 from tests.support.waiting import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -128,19 +127,6 @@ def test_run__in_this_process_can_be_interrupted(kind: type[BaseException], tmp_
 
     with pytest.raises(kind), start(interrupted, workers=1) as run:
         [*run([Do(1)])]
-
-
-def test_run__names_only_the_class_of_an_error_of_unpickling(tmp_path: Path) -> None:
-    with (
-        pytest.raises(
-            BuildError,
-            match=r"^engine 'local': a worker could not read its work \(KeyError\); define it in a mod",
-        ) as raised,
-        start(Elsewhere(tmp_path), workers=2) as run,
-    ):
-        [*run(Do(number) for number in range(3))]
-
-    assert CANARY not in str(raised.value)
 
 
 # Deaths -------------------------------------------------------------------------------------------
@@ -274,13 +260,13 @@ def test_start__kills_workers_whatever_signals_are_ignored(
 
 AT_EACH_LINE = """
 import gc, sys, psutil
-from mslm_data.engine import local
+from mslm_data.engine import host
 
 def enter(at):
     line = 0
     def trace(frame, event, argument):
         nonlocal line
-        if frame.f_code.co_filename != local.__file__:
+        if frame.f_code.co_filename != host.__file__:
             return None
         line += event == "line"
         if event == "line" and line == at:
@@ -289,7 +275,7 @@ def enter(at):
 
     sys.settrace(trace)
     try:
-        with local.start(print, 2, None, ()):
+        with host.start(print, 2, None, ()):
             sys.settrace(None)
             return False
     except KeyboardInterrupt:
@@ -375,7 +361,7 @@ def test_start__does_not_wait_for_a_host_that_is_loading(
 
 
 def test_start__reports_that_no_host_starts(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "get_executable", lambda: "/no such program")
+    monkeypatch.setattr(host, "get_executable", lambda: "/no such program")
 
     with (
         pytest.raises(
@@ -459,7 +445,7 @@ def test_start__workers_import_from_the_path_of_the_program(tmp_path: Path) -> N
 def test_start__has_one_worker_for_each_available_cpu(
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "cpus", lambda: 3)
+    monkeypatch.setattr(host, "cpus", lambda: 3)
 
     with start(work) as run:
         answers = numbers(run(Do(number, "pause") for number in range(9)))

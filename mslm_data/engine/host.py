@@ -40,7 +40,6 @@ from mslm_data.engine import Crew, Died, Preload, Task, Work, safe, sending_note
 from mslm_data.engine.cpus import cpus
 from mslm_data.engine.memory import keep_freed_memory
 from mslm_data.errors import BuildError
-from mslm_data.kernels import _jit
 from mslm_data.log import LOGGER
 
 # The leader's side --------------------------------------------------------------------------------
@@ -51,6 +50,8 @@ def start(
     work: Work, workers: int | None, preload: Preload | None, _: Sequence[str | Path]
 ) -> Iterator[Crew]:
     """Run tasks in workers of this machine; see `engine.start`."""
+    from mslm_data.kernels import _jit  # the host need not wait for its import
+
     _jit.log_compilation_of_workers()  # workers print nothing
     host = Host(work, workers or cpus())
     try:
@@ -80,8 +81,11 @@ class Host:
         Raises:
             BuildError: The process cannot be started.
         """
+        # The leader may ignore SIGTERM, and blocks it below. The host must not.
         command = (
-            f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; "
+            f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; import signal; "
+            "signal.signal(signal.SIGTERM, signal.SIG_DFL); "
+            "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM}); "
             f"from {__name__} import serve; serve({self._theirs.fileno()})"
         )
         # Signals wait until the process is started and known, or not started at all. The host keeps
@@ -148,9 +152,6 @@ def serve(handle: int) -> None:
     Args:
         handle: File descriptor of the pipe to the leader.
     """
-    # The leader may ignore SIGTERM, and blocks it while it starts this process.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.umask(0o077)
     os.set_inheritable(handle, False)
     keep_freed_memory()

@@ -65,11 +65,6 @@ class Unpack(NamedTuple):
         """Name for messages."""
         return f"unpack-{self.path}"
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input file."""
-        return (self.path,)
-
 
 class Cut(NamedTuple):
     """Cut a file. Answer: its parts for work units.
@@ -89,11 +84,6 @@ class Cut(NamedTuple):
         """Name for messages."""
         return f"cut-{self.path}"
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input file."""
-        return (self.path,)
-
 
 class ReadUnit(NamedTuple):
     """Read a work unit without annotating it, and write the hashes of its documents.
@@ -107,11 +97,6 @@ class ReadUnit(NamedTuple):
     def name(self) -> str:
         """Name for messages."""
         return f"read-{self.unit.name}"
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files."""
-        return _paths(self.unit)
 
 
 class FindDrops(NamedTuple):
@@ -127,11 +112,6 @@ class FindDrops(NamedTuple):
     def name(self) -> str:
         """Name for messages."""
         return "find-drops"
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files: none."""
-        return ()
 
 
 class BuildUnit(NamedTuple):
@@ -159,11 +139,6 @@ class BuildUnit(NamedTuple):
         """Name for messages."""
         return self.unit.name
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files."""
-        return _paths(self.unit)
-
 
 class Digest(NamedTuple):
     """Hash input files. Answer: a `FileDigest` of each file, and a digest of each part.
@@ -180,11 +155,6 @@ class Digest(NamedTuple):
     def name(self) -> str:
         """Name for messages."""
         return f"digest-{self.files[0]}"
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files."""
-        return self.files
 
 
 class Join(NamedTuple):
@@ -214,18 +184,9 @@ class Join(NamedTuple):
         return f"{self.split}-{self.shard:05d}"
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """The input files: none."""
-        return ()
-
-    @property
     def file(self) -> str:
         """Name of the shard's file."""
         return f"data-{self.shard:05d}-of-{self.num_shards:05d}.arrow"
 
 
 Task: TypeAlias = Unpack | Cut | ReadUnit | FindDrops | BuildUnit | Digest | Join
-
-
-def _paths(unit: Unit) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.path for part in unit.parts))

@@ -396,7 +396,7 @@ def test_row_concepts__are_those_of_each_row_of_all_shards(tmp_path: Path) -> No
             {"start": start, "end": start + 3, "label": "X", "concept": f"C{number}"}
             for start in (0, 8)[: number % 3]
         ]
-        lines.append({"id": str(number), "text": "Flu and flu.", "entities": entities})
+        lines.append({"id": str(number), "text": f"Flu and flu {number}.", "entities": entities})
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
     split = md.build(
         "jsonl",

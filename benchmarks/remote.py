@@ -142,7 +142,7 @@ def _built(corpus: inputs.Inputs, out: Path) -> Path:
     sentences = inputs.read(corpus.train)
     for number in range(COPIES):
         inputs.write(source / f"train-{number}.tsv", sentences)
-    tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": UNIT_BYTES}}
+    tables = {"source": {"use": "conll", "duplicates": "keep"}, "shard": {"unit_bytes": UNIT_BYTES}}
     tokenizer = tokenizers.load_tokenizer(str(corpus.vocab))
     build(find(from_tables(tables, name="remote"), [source]), tokenizer, out, workers=2)
     return out

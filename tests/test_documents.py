@@ -211,6 +211,26 @@ def test_build__documents_of_a_killed_process_are_removed(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_build__documents_of_parts_are_built_at_the_same_time(tmp_path: Path) -> None:
+    def documents() -> Iterator[dict[str, Any]]:
+        yield from rows()
+        md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", part=(2, 2), workers=1)
+
+    md.build(documents=documents(), tokenizer=VOCAB, out=tmp_path / "a", part=(1, 2), workers=1)
+    md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", workers=1)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_build__documents_of_one_folder_are_refused_twice(tmp_path: Path) -> None:
+    def documents() -> Iterator[dict[str, Any]]:
+        yield from rows()
+        with pytest.raises(BuildError, match="another build of documents is running"):
+            md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", workers=1)
+
+    md.build(documents=documents(), tokenizer=VOCAB, out=tmp_path / "a", workers=1)
+
+
 def test_build__documents_raise_errors_of_the_iterable(tmp_path: Path) -> None:
     def failing() -> Iterator[dict[str, Any]]:
         yield rows()[0]

@@ -151,7 +151,9 @@ def build(
                     got = "a sample" if sample else "an input"
                     raise CallError(f"documents: cannot be combined with {got}; leave out one")
                 source, folder = _placed(source, out)
-                input = until_built.enter_context(_spooled(documents, folder))
+                # Parts may be built at the same time, each from its own copy of the documents.
+                name = folder.name if part is None else f"{folder.name}.{part[0]}-of-{part[1]}"
+                input = until_built.enter_context(_spooled(documents, folder.with_name(name)))
                 out = folder
             if source is None:
                 raise CallError("source: expected a name, a file or documents=, got neither")

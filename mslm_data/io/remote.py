@@ -41,7 +41,7 @@ TOGETHER = 8
 _AT_ONCE = 1 << 20
 _BLOCK = 16 << 20
 """Bytes per request to an object store, and of memory per file."""
-_END_S = 5.0
+_END_S = 2.0
 """Seconds to wait for the threads to end after an error or interrupt."""
 _HTTP = ("http://", "https://")
 _VERSIONS = frozenset({"ETag", "Last-Modified", "Content-MD5", "Digest"})

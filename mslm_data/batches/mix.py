@@ -439,19 +439,12 @@ class _SplitRows:
 
 def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
     """Return the optional columns that the rows of a mix have."""
-    columns = set()
-    manifests = [part.source.manifest for part in splits]
+    columns = [part.source.manifest.optional_columns for part in splits]
 
-    # Character offsets have no placeholder, so all splits must have them.
-    if all(manifest.pipeline["encode"]["keep_text"] for manifest in manifests):
-        columns |= {"token_starts", "token_ends"}
-
-    # Rows of splits without these columns have one sentence, and no document label.
-    if any(manifest.joined for manifest in manifests):
-        columns.add("sentence_starts")
-    if any(manifest.doc_labels is not None for manifest in manifests):
-        columns.add("doc_labels")
-    return frozenset(columns)
+    # Rows of splits without sentences or document labels have one sentence, and no label. Character
+    # offsets have no placeholder, so all splits must have them.
+    shared = frozenset.intersection(*columns)
+    return shared | (frozenset.union(*columns) & {"sentence_starts", "doc_labels"})
 
 
 def _unite_names(names: Sequence[tuple[str, ...]], column: str) -> tuple[str, ...]:

@@ -349,18 +349,21 @@ def gather_examples(
     gathered: dict[str, Any] = {}
     for group in (_OF_TOKENS, _OF_SPANS, ("sentence_starts",)):
         names = [name for name in group if name not in OPTIONAL or name in columns]
+        if not names:
+            continue
         lengths = np.zeros(size, np.int64)
         for examples, places, rows in parts:
-            for name in names[:1]:
-                offsets = getattr(examples, name).offsets
-                lengths[places] = offsets[rows + 1] - offsets[rows]
+            offsets = getattr(examples, names[0]).offsets
+            lengths[places] = offsets[rows + 1] - offsets[rows]
         to = make_offsets(lengths)
 
-        for name in names:
-            out = np.empty(to[-1], _TYPES.get(name, np.int32))
-            for examples, places, rows in parts:
+        columns_out = [np.empty(to[-1], _TYPES.get(name, np.int32)) for name in names]
+        for examples, places, rows in parts:
+            begins = to[:-1][places]
+            for name, out in zip(names, columns_out, strict=True):
                 column: Ragged = getattr(examples, name)
-                gather(rows, column.offsets, column.values, to[:-1][places], out)
+                gather(rows, column.offsets, column.values, begins, out)
+        for name, out in zip(names, columns_out, strict=True):
             gathered[name] = Ragged(out, to)
     return Examples(keys=keys, ids=ids, doc_labels=doc_labels, **gathered)
 

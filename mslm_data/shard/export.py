@@ -80,7 +80,7 @@ def export(
         )
     if not splits:
         raise CallError("splits: expected one or more names, got none")
-    if to in OF_WORDS and not manifest.pipeline["encode"]["keep_text"]:
+    if to in OF_WORDS and not manifest.keeps_text:
         raise ExportError(
             f"{out}: --to {to} needs the text of the rows, which the folder does not keep; build "
             "it with --set encode.keep_text=true"

@@ -117,13 +117,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Schema of all shards."""
         optional = {
             "weak": self.weak,
-            "text": self.pipeline["encode"]["keep_text"],
+            "text": self.keeps_text,
             "documents": self.doc_labels is not None,
             "joined": self.joined,
             "context": self.context,
         }
         kinds = {kind for kind, is_present in optional.items() if is_present}
         return schema(self.labels, kinds, self.doc_labels or ())
+
+    @property
+    def optional_columns(self) -> frozenset[str]:
+        """Names of the columns of `examples.OPTIONAL` that the rows have."""
+        optional = {
+            "token_starts": self.keeps_text,
+            "token_ends": self.keeps_text,
+            "sentence_starts": self.joined,
+            "doc_labels": self.doc_labels is not None,
+        }
+        return frozenset(name for name, is_present in optional.items() if is_present)
 
     @property
     def draws(self) -> list[Mapping[str, Any]]:
@@ -143,6 +154,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             for file in (*_OF_SPLIT, *(shard.file for shard in record.shards))
         ]
         return [*OF_FOLDER, *split_files]
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether rows have their text (`encode.keep_text`)."""
+        return bool(self.pipeline["encode"]["keep_text"])
 
     @property
     def weak(self) -> bool:

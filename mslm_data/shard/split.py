@@ -14,7 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mslm_data.data.examples import OPTIONAL, Examples, TokenIds, gather_examples
+from mslm_data.data.examples import (
+    Examples,
+    TokenIds,
+    concatenate,
+    gather_examples,
+)
 from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
@@ -223,6 +228,7 @@ class Split(Rows):
         self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
+        self._columns = manifest.optional_columns
 
         self._shards = _make_shards(self.place, name, manifest) if shards is None else shards
         rows = np.array([shard.rows for shard in self.record.shards], np.int64)
@@ -296,8 +302,11 @@ class Split(Rows):
             IndexError: The row is out of range.
             TypeError: `row` is not an integer, but for example a slice.
         """
-        ((shard, _, local),) = self.picks([resolve_row(row, len(self))])
-        return shard.row(int(local[0]))
+        number = resolve_row(row, len(self))
+        if self.numbers is not None:
+            number = int(self.numbers[number])
+        shard = int(np.searchsorted(self._firsts, number, side="right")) - 1
+        return self._shards[shard].row(number - int(self._firsts[shard]))
 
     @property
     def tokenizer(self) -> Path:
@@ -397,12 +406,7 @@ class Split(Rows):
         shards have these columns.
         """
         parts = [(shard.columns(), places, local) for shard, places, local in self.picks(rows)]
-        columns = {
-            name
-            for name in OPTIONAL
-            if parts and all(getattr(part, name) is not None for part, _, _ in parts)
-        }
-        return gather_examples(parts, len(rows), self.token_ids, columns=columns)
+        return gather_examples(parts, len(rows), self.token_ids, columns=self._columns)
 
     def examples(
         self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
@@ -412,13 +416,18 @@ class Split(Rows):
         See `Rows.examples`.
         """
         stop = resolve_stop(start, stop, len(self))
-        shard = int(np.searchsorted(self._firsts, start, side="right")) - 1
-        if self.numbers is not None or start == stop or stop > self._firsts[shard + 1]:
+        if self.numbers is not None or start == stop:
             return super().examples(start, stop, seed=seed, epoch=epoch)
 
-        first = int(self._firsts[shard])
-        bring([self._shards[shard]])
-        return self._shards[shard].columns().slice(start - first, stop - first)
+        first, last = np.searchsorted(self._firsts, (start, stop - 1), side="right") - 1
+        shards = self._shards[first : last + 1]
+        bring(shards)
+        firsts = self._firsts[first : last + 1].tolist()
+        parts = [
+            shard.columns().slice(max(start - begin, 0), min(stop - begin, len(shard)))
+            for shard, begin in zip(shards, firsts, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow record batches, one per shard, without shards of no selected row.
@@ -450,7 +459,7 @@ class Split(Rows):
         Raises:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
         """
-        if not self.manifest.pipeline["encode"]["keep_text"]:
+        if not self.manifest.keeps_text:
             raise ShardError(
                 f"{self.folder}: the folder does not keep texts; build it with --set "
                 "encode.keep_text=true"

@@ -1,4 +1,4 @@
-"""Download the next shard of an epoch in the background, and close finished ones.
+"""Download the next shard of an epoch in the background.
 
 Only for orders that read shards one after the other (`RowOrder.shard_uses`). In all other orders a
 batch may read any shard, so all of them are downloaded first.
@@ -16,11 +16,11 @@ from mslm_data.shard.split import Rows, Split
 
 
 class SplitPrefetcher:
-    """Downloads and closes the shards of one split during a pass.
+    """Downloads the shards of one split during a pass.
 
     The pass reads the shards in the order of `uses`. A window of it moves along: shards before the
-    window are finished and closed, shards in it are open or will be soon, and these and the next
-    one after it are downloaded, one at a time.
+    window are finished, shards in it are read now or soon, and these and the next one after it are
+    downloaded, one at a time.
     """
 
     def __init__(self, split: Split, order: EpochOrder, uses: ShardUses) -> None:
@@ -34,8 +34,8 @@ class SplitPrefetcher:
         self._split = split
         self._uses = uses
         self._order = order
-        self._num_done = -1
-        """Number of leading items of `uses` that are finished; -1 before the first batch."""
+        self._num_done = 0
+        """Number of leading items of `uses` that are finished."""
         self._num_begun = 0
         """Number of leading items of `uses` that are finished or in the window."""
         self._num_requested = 0
@@ -43,11 +43,8 @@ class SplitPrefetcher:
         self._download: Background | None = None
 
     def reach(self, start: Place, after: Place) -> None:
-        """Close finished shards; to be called before the rows between two positions are read."""
-        num_done, self._num_begun = self._order.needed_shards(self._uses, start, after)
-        if num_done > self._num_done:
-            self._num_done = num_done
-            self._split.keep(set(self._uses.shards[num_done : self._num_begun].tolist()))
+        """Move the window to the shards with the rows between two positions."""
+        self._num_done, self._num_begun = self._order.needed_shards(self._uses, start, after)
 
     def fetch_next(self) -> None:
         """Start to download the next shard, unless a download runs or the window is complete."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,12 +16,10 @@ from mslm_data.encode.tokenizer import open_tokenizer
 from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Jobs
 from mslm_data.look.options import to_text
-from mslm_data.look.reading import reopen
 from mslm_data.look.state import Choice
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES, default_options
 from mslm_data.pipeline import parse_value
-from mslm_data.shard.split import Split
 from mslm_data.stats.counts import MaskStats
 
 _PATIENCE_S = 0.3
@@ -84,8 +80,6 @@ class Corpus:
         self.strategy = lru_cache(64)(self._strategy)
         self.last_shown: tuple[str, Mapping[str, MaskStats]] = ("", {})
         self.last_view = ""
-        self._scrolled: Split | None = None
-        self._scroll_lock = threading.Lock()
 
     @property
     def protected(self) -> bool:
@@ -112,18 +106,6 @@ class Corpus:
         """Return a corpus for a file, which waits for all counts and hides protected text."""
         gold = self.gold.shards if self.gold else None
         return Corpus(self.shards, gold=gold, added=self.added)
-
-    @contextmanager
-    def scroll(self, name: str) -> Iterator[Split]:
-        """Lend a split whose shards may be closed when they are out of view.
-
-        One request has it at a time, and no job reads it: a shard must not be closed while another
-        thread reads it.
-        """
-        with self._scroll_lock:
-            if self._scrolled is None or self._scrolled.name != name:
-                self._scrolled = reopen(self.shards[name])
-            yield self._scrolled
 
     def align_gold(self, split: str) -> Alignment | None:
         """Return the place of each row of a split in the gold folder.

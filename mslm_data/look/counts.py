@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import close_other_shards, reopen
 from mslm_data.look.state import State
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.strategy import Strategy
@@ -95,7 +94,7 @@ def counting(
     def count(progress: Progress) -> MaskStats:
         tally = Tally(split.labels, 1, words=False)
         done = 0
-        for examples, plan in _plan_chunks(reopen(split), strategy, seed=seed, epoch=epoch):
+        for examples, plan in _plan_chunks(split, strategy, seed=seed, epoch=epoch):
             progress(done, len(split))
             tally.add(examples, [plan])
             done += len(examples)
@@ -111,7 +110,6 @@ def _plan_chunks(
 
     def plan(start: int) -> tuple[Examples, MaskPlan]:
         stop = min(start + _CHUNK, len(split))
-        close_other_shards(split, start, stop)
         examples = split.examples(start, stop)
         return examples, strategy.plan(examples, seed=seed, epoch=epoch)
 

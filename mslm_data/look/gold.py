@@ -18,7 +18,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.errors import ShardError
 from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import read_chunks, read_column, reopen
+from mslm_data.look.reading import read_chunks, read_column
 from mslm_data.metrics import MentionCounts
 from mslm_data.shard.split import Split
 
@@ -342,7 +342,6 @@ def _number_labels(
 
 def _read_chunks(split: Split) -> Iterator[tuple[int, Examples, list[str]]]:
     """Yield the number of a chunk's first row, its rows and their document ids."""
-    split = reopen(split)
     for start, examples in read_chunks(split, _CHUNK):
         rows = np.arange(start, start + len(examples))
         yield start, examples, read_column(split, "doc_id", rows)

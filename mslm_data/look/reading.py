@@ -1,9 +1,7 @@
-"""Reads columns and rows of a split for the page, and closes shards that are out of view."""
+"""Reads columns and rows of a split for the page."""
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,29 +46,7 @@ def read_flags(split: Split, rows: npt.NDArray[np.int64]) -> list[str]:
     return [", ".join(decode_flags(bits)) for row in contexts for bits in row]
 
 
-def reopen(split: Split) -> Split:
-    """Return the same split with shards of its own, which a background job can close."""
-    return Split(split.folder, split.name, split.manifest)
-
-
-def close_other_shards(split: Split, start: int, stop: int) -> None:
-    """Close all mapped shards except those with rows `[start, stop)`, to bound memory."""
-    firsts = list(itertools.accumulate(split.shard_rows, initial=0))
-    first = bisect.bisect_right(firsts, start) - 1
-    last = bisect.bisect_left(firsts, stop)
-    split.keep(range(first, last))
-
-
 def read_chunks(split: Split, size: int = CHUNK) -> Iterator[tuple[int, Examples]]:
-    """Yield the number of each chunk's first row, and its rows; close the shards behind it.
-
-    Args:
-        split: A split with shards of its own; see `reopen`.
-        size: Maximum number of rows of a chunk.
-    """
-    start = 0
-    for examples in split.chunks(size):
-        yield start, examples
-        stop = start + len(examples)
-        close_other_shards(split, start, stop)
-        start = stop
+    """Yield the number of each chunk's first row, and its rows, of at most `size` rows."""
+    for start in range(0, len(split), size):
+        yield start, split.examples(start, min(start + size, len(split)))

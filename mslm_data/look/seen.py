@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import read_chunks, reopen
+from mslm_data.look.reading import read_chunks
 from mslm_data.shard.split import Split
 from mslm_data.stats.corpus_counts import TRAINING, TermCharacters, term_hashes
 
@@ -80,7 +80,7 @@ def read_terms(
         progress: Called with the number of rows read and the number to read.
     """
     hashes = np.empty(0, np.uint64)
-    for start, examples in read_chunks(reopen(split)):
+    for start, examples in read_chunks(split):
         progress(start, len(split))
         hashes = np.union1d(hashes, term_hashes(examples, characters))
     return hashes

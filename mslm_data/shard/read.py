@@ -68,12 +68,6 @@ class Shard:
         """Whether the shard is open."""
         return self._batch is not None
 
-    def close(self) -> None:
-        """Close the mapped file; the next read opens it again. Shards in memory stay open."""
-        if not self._in_memory:
-            self._batch = None
-            self._columns = None
-
     @property
     def batch(self) -> pa.RecordBatch:
         """All columns of the shard as an Arrow record batch; see `columns`."""

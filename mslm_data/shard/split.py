@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -484,18 +484,6 @@ class Split(Rows):
             ShardError: The remote folder has been rebuilt.
         """
         bring([self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()])
-
-    def keep(self, shards: Collection[int]) -> None:
-        """Close all other shards, to free memory.
-
-        A closed shard is opened again when one of its rows is read. Shards in memory stay open.
-
-        Args:
-            shards: Indices of the shards to keep open.
-        """
-        for number, shard in enumerate(self._shards):
-            if number not in shards:
-                shard.close()
 
     def fetch_ahead(self, shard: int) -> Background | None:
         """Start to download a remote shard that is not open; return None for other shards."""

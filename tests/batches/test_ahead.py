@@ -169,18 +169,6 @@ def test_batches__fetch_each_shard_once(url: str) -> None:
     assert {Faulty.opened[shard.file] for shard in split.record.shards} == {1}
 
 
-@pytest.mark.parametrize("options", [SHARDS, STORED])
-@pytest.mark.parametrize("remote_one", [True, False])
-def test_batches__close_finished_shards(
-    folder: Path, url: str, options: dict[str, Any], remote_one: bool
-) -> None:
-    split = load(url if remote_one else folder)["train"]
-
-    most = max(len(opened(split)) for _ in Batches(split, "joint", **options))
-
-    assert most < 9 < len(split.shard_rows)
-
-
 # A mix ---------------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +207,7 @@ def test_mix__of_remote_splits_equals_the_local_one(
 
 
 @pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
-def test_mix__starts_with_its_first_shards_and_closes_finished_ones(
+def test_mix__starts_with_its_first_shards(
     other: Path, url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Split, "fetch_ahead", lambda *_: None)
@@ -231,8 +219,6 @@ def test_mix__starts_with_its_first_shards_and_closes_finished_ones(
     assert sum(Faulty.opened[shard.file] for shard in mix.splits[0].source.record.shards) == 1
     for part in mix.splits:
         assert len(part.source.shard_rows) > 12
-    most = max(max(len(opened(part.source)) for part in mix.splits) for _ in batches)
-    assert most < 9
 
 
 # A subset ------------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_view__shows_losses_with_reasons(shards: md.Shards, tmp_path: Path) -> N
     manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
     train = manifest["splits"]["train"]
     train["read"] += 2
-    train["set_aside"] = 2
+    train["set_aside"] = {"expected x, got y": 2}
     train["left_out"] = {"overlaps <another>": 3}
     train["given_mentions"] += 3
     (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest))

@@ -121,39 +121,8 @@ def test_dataset__accepts_negative_indices(mixed: Mix) -> None:
 
 
 def test_collator__takes_the_tokenizer_from_a_mix(mixed: Mix) -> None:
-    part = mixed.splits[0].split
+    part = mixed.splits[0].source
 
     batch = MaskingCollator(JOINT, mixed, epoch=0)([part[0], part[1]])
 
     assert batch["keys"].numpy().view(np.uint64).tolist() == [part[0]["key"], part[1]["key"]]
-
-
-def test_sampler__reports_the_shards_of_each_split(tmp_path: Path) -> None:
-    """Workers close all other shards, so the sampler must report the shards of all rows."""
-    for name in ("ncbi-disease", "bc5cdr-chem"):
-        pipeline = made.pipeline_of(name=name, unit_bytes=300, encode={"max_tokens": 8})
-        made.built(tmp_path / name, made.SAMPLE / name, pipeline)
-    mix = md.mix({tmp_path / "ncbi-disease": 0.7, tmp_path / "bc5cdr-chem": 0.3}, by="rows")
-    options: dict[str, Any] = {"batch_size": 2, "shuffle": "shards", "open_shards": 2}
-    dataset = MaskedDataset(mix, JOINT, seed=1)
-    shard_of_key = {
-        key: (number, shard)
-        for number, part in enumerate(mix.splits)
-        for shard, examples in enumerate(
-            part.split.examples(*bounds)
-            for bounds in itertools.pairwise(np.cumsum((0, *part.split.shard_rows)).tolist())
-        )
-        for key in examples.keys.view(np.int64).tolist()
-    }
-
-    for rows in sampler_of(dataset, **options):
-        assert rows.shards is not None
-        wanted = [shards or frozenset() for shards in rows.shards]
-        # A repeated row has another key.
-        found = [shard_of_key.get(key) for key in keys_of_rows(dataset.__getitems__(rows))]
-        assert all(shard in wanted[number] for number, shard in filter(None, found))
-        for part, shards in zip(mix.splits, wanted, strict=True):
-            assert 0 < len(shards) < len(part.split.shard_rows)
-
-    expected = of_numpy(md.Batches(mix, JOINT, seed=1, **options))
-    assert all_lists(MaskedDataset(mix, JOINT, seed=1).loader(**options, workers=1)) == expected

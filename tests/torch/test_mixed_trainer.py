@@ -69,7 +69,7 @@ def test_mslm_trainer__repeats_rows_of_a_mix_by_weight(
     row_of = {
         reference.key(key, number): (split, key)
         for split, part in enumerate(mixed.splits)
-        for key in part.split.examples().keys.tolist()
+        for key in part.source.examples().keys.tolist()
         for number in range(4)
     }
     assert len(keys) == epochs * len(mixed)
@@ -80,6 +80,6 @@ def test_mslm_trainer__repeats_rows_of_a_mix_by_weight(
         assert len(set(own)) == len(own)
     times = Counter(row_of[key] for key in keys)
     for split, part in enumerate(mixed.splits):
-        of_rows = [times[split, key] for key in part.split.examples().keys.tolist()]
-        assert min(of_rows) == epochs * part.rows // len(part.split)
-        assert max(of_rows) == -(-epochs * part.rows // len(part.split))
+        of_rows = [times[split, key] for key in part.source.examples().keys.tolist()]
+        assert min(of_rows) == epochs * part.rows // len(part.source)
+        assert max(of_rows) == -(-epochs * part.rows // len(part.source))

@@ -14,7 +14,7 @@ from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import read_chunks, read_column, reopen
+from mslm_data.look.reading import read_chunks, read_column
 from mslm_data.look.seen import read_terms
 from mslm_data.look.state import State
 from mslm_data.metrics import CLASSES, MEMORISED, NEW, Matches, RecallOfUnseen
@@ -117,9 +117,7 @@ def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict
 
     def count(progress: Progress) -> dict[str, SplitCounts]:
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        # Shards stay open as long as their split exists; these splits end with the job.
-        splits = {name: reopen(split) for name, split in corpus.shards.items()}
-        return count_corpus(splits, characters, max_rows=max_rows, progress=progress)
+        return count_corpus(dict(corpus.shards), characters, max_rows=max_rows, progress=progress)
 
     return count
 
@@ -155,7 +153,7 @@ def _tops(
 
 def _term_rows(corpus: Corpus, split: str, terms: Sequence[TermCount]) -> list[TermRow]:
     """Return the rows of a table of terms."""
-    texts = term_texts(reopen(corpus.shards[split]), terms, corpus.tokenizer)
+    texts = term_texts(corpus.shards[split], terms, corpus.tokenizer)
     return [
         TermRow(text, term.label + " and others" * term.is_ambiguous, term.mentions)
         for text, term in zip(texts, terms, strict=True)
@@ -195,7 +193,7 @@ def _counting_gold(
 
     def count(progress: Progress) -> GoldTerms:
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        split = reopen(corpus.shards[split_name])
+        split = corpus.shards[split_name]
         known = np.empty(0, np.uint64)
         if split_name != TRAINING and TRAINING in gold.shards:
             train = gold.shards[TRAINING]
@@ -333,7 +331,7 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
         return {"overlap_job": None, "overlaps": [], "overlap_left": is_large}
 
     def count(progress: Progress) -> list[Pair]:
-        training = reopen(corpus.shards[TRAINING])
+        training = corpus.shards[TRAINING]
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
         pairs = []
         for number, name in enumerate(others):
@@ -341,7 +339,7 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
             def step(done: int, whole: int, number: int = number) -> None:
                 progress(number * whole + done, len(others) * whole)
 
-            shared, _ = overlap(reopen(corpus.shards[name]), training, words, words, progress=step)
+            shared, _ = overlap(corpus.shards[name], training, words, words, progress=step)
             pairs.append(Pair(name, shared))
         return pairs
 

@@ -9,7 +9,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import StrategyCounts, count_strategies
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import read_chunks, reopen
+from mslm_data.look.reading import read_chunks
 from mslm_data.look.state import Choice, State
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
@@ -125,13 +125,12 @@ def _limiting(
 
 def _chunks(split: Split, passes: int, progress: Progress) -> Callable[[], Iterable[Examples]]:
     """Return a function that reads a split in chunks, and reports the progress of all passes."""
-    own = reopen(split)
     done = 0
 
     def chunks() -> Iterator[Examples]:
         nonlocal done
-        for _, examples in read_chunks(own, _CHUNK):
-            progress(done, passes * len(own))
+        for _, examples in read_chunks(split, _CHUNK):
+            progress(done, passes * len(split))
             yield examples
             done += len(examples)
 

@@ -10,7 +10,7 @@ from mslm_data.draw.marked_rows import draw_lines
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import count_rows, count_strategies
 from mslm_data.look.filters import Page, References, count_matches, find_page, has_filters
-from mslm_data.look.reading import close_other_shards, read_column, read_flags, reopen
+from mslm_data.look.reading import read_column, read_flags
 from mslm_data.look.seen import find_seen
 from mslm_data.look.state import ROWS, State
 from mslm_data.mask.strategy import Strategy
@@ -36,20 +36,18 @@ def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any
         seen=find_seen(corpus) if "unseen" in state.only else None,
         gold=corpus.align_gold(state.split),
     )
-    with corpus.scroll(state.split) as split:
-        page = find_page(
-            split,
-            state,
-            strategies,
-            count=count,
-            back="rows.back" in state.extra,
-            references=references,
-        )
-        examples = split.take(page.rows)
-        flags = read_flags(split, page.rows) if corpus.shows_text else []
-        documents = read_column(split, "doc_id", page.rows) if corpus.shows_text else []
-        if len(page.rows):
-            close_other_shards(split, int(page.rows[0]), int(page.rows[-1]) + 1)
+    split = corpus.shards[state.split]
+    page = find_page(
+        split,
+        state,
+        strategies,
+        count=count,
+        back="rows.back" in state.extra,
+        references=references,
+    )
+    examples = split.take(page.rows)
+    flags = read_flags(split, page.rows) if corpus.shows_text else []
+    documents = read_column(split, "doc_id", page.rows) if corpus.shows_text else []
 
     matches = _count_matches(corpus, state, strategies, references, page)
     plans = {
@@ -126,7 +124,7 @@ def _count_matches(
     job = corpus.jobs.get(
         "matches",
         (filters, choices, state.seed, state.epoch),
-        partial(count_matches, reopen(split), state, strategies, references),
+        partial(count_matches, split, state, strategies, references),
         patience=_PATIENCE_S,
     )
     matches: int | None = job.result

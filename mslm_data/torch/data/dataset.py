@@ -24,7 +24,7 @@ from mslm_data.shard.row_numbers import resolve_row
 from mslm_data.shard.split import Rows
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.data.masked_row import MaskedRow
-from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, read_epoch
+from mslm_data.torch.data.sampler import BatchRows, read_epoch
 
 if TYPE_CHECKING:
     from mslm_data.torch.data.loader import MaskedLoader
@@ -104,7 +104,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self.static = static
         self._epoch = Epoch(0 if static and epoch is None else epoch)
         """Epoch for which this process last checked the split's files."""
-        self._kept_shards: ShardsOfSplits | None = None
         """Shards of the last batch, if the sampler reported them."""
 
         # Mask the first row: raises errors early, and compiles the kernels before workers are
@@ -145,13 +144,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if isinstance(rows, BatchRows):
             step = rows.step
 
-            # With shuffle="shards", close the shards that are no longer in use, which frees memory
-            # and cache.
-            if rows.shards != self._kept_shards and rows.shards is not None:
-                for part, shards in zip(self.split.splits, rows.shards, strict=True):
-                    if shards is not None:
-                        part.source.keep(shards)
-                self._kept_shards = rows.shards
             tokens = rows.tokens
 
         chunk = self.masked(np.asarray(rows, np.int64), epoch=epoch, step=step, tokens=tokens)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,7 @@ from torch.utils.data import Sampler
 
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
-from mslm_data.batches.row_order import ShardUses
 from mslm_data.mask.rng import check_count
-
-ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
-"""For each split the numbers of the shards in use, or None for all shards."""
 
 
 class EpochRow(int):
@@ -53,8 +49,6 @@ class BatchRows(list[int]):
         tokens: Number of tokens in all earlier steps, over all ranks; None if unknown.
         packs: int64 `[B + 1]`, index in this list of the first row of each packed row; None if rows
             are not packed.
-        shards: For each split the numbers of the shards in use, None for all; None if the order is
-            not by shards.
     """
 
     def __init__(
@@ -65,7 +59,6 @@ class BatchRows(list[int]):
         step: int,
         tokens: int | None = None,
         packs: npt.NDArray[np.int64] | None = None,
-        shards: ShardsOfSplits | None = None,
     ) -> None:
         """Create the row indices with their epoch."""
         indices = [EpochRow(row) for row in rows]
@@ -77,7 +70,6 @@ class BatchRows(list[int]):
         self.step = step
         self.tokens = tokens
         self.packs = packs
-        self.shards = shards
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Sent to workers as plain ints: pickling each EpochRow takes twenty times as long.
@@ -220,11 +212,6 @@ class ShardSampler(Sampler[BatchRows]):
         steps = self.begin()
         epoch = self.epoch
         jumps = self._jumps
-        order = self.cursor.order
-        uses_per_split = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
-        is_by_shards = any(uses is not None for uses in uses_per_split)
-        place = self.cursor.place
-        shards: ShardsOfSplits | None = None
         for step in steps:
             if self._jumps != jumps:
                 # Lightning does this when it resumes a DataLoader with workers: they prefetch
@@ -235,13 +222,6 @@ class ShardSampler(Sampler[BatchRows]):
                     "epoch before iterating"
                 )
 
-            # Report the shards that this step needs, so that the dataset can close all others.
-            if is_by_shards:
-                shards = tuple(
-                    None if uses is None else _needed_shards(order, uses, place, step.after)
-                    for uses in uses_per_split
-                )
-                place = step.after
             if self.counts:
                 self.cursor.count()
             yield BatchRows(
@@ -250,7 +230,6 @@ class ShardSampler(Sampler[BatchRows]):
                 step=step.number,
                 tokens=step.tokens,
                 packs=step.batch.packs,
-                shards=shards,
             )
 
     def begin(self) -> Iterator[Step]:
@@ -295,13 +274,6 @@ class ShardSampler(Sampler[BatchRows]):
         self.cursor.load_state_dict(state)
         self._jumps += 1
         self._next_epoch = self.epoch
-
-
-def _needed_shards(
-    order: EpochOrder, uses: ShardUses, start: Place, after: Place
-) -> frozenset[int]:
-    first, past = order.needed_shards(uses, start, after)
-    return frozenset(uses.shards[first:past].tolist())
 
 
 class EvenEpochs(Sampler[BatchRows]):

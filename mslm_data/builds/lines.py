@@ -275,9 +275,13 @@ def annotate_at_once(
     outcomes: list[Outcome] = []
     for split, paths in inputs.files.items():
         source = inputs.source.for_split(split)
-        cuts = (source.cut(Part(str(path)), target_bytes=UNIT_BYTES) for path in paths)
-        parts = tuple(chain.from_iterable(cuts)) or (Part(""),)
-        unit = Unit(split, 0, 0, 0, parts, ("",) * len(parts))
+        parts, prefixes = [Part("")], [""]
+        if paths:
+            cuts = {path: [*source.cut(Part(str(path)), target_bytes=UNIT_BYTES)] for path in paths}
+            parts = [*chain.from_iterable(cuts.values())]
+            of_paths = inputs.prefixes()
+            prefixes = [of_paths.get(path, "") for path in paths for _ in cuts[path]]
+        unit = Unit(split, 0, 0, 0, tuple(parts), tuple(prefixes))
         reader = Reader(
             unit, pipeline, as_given(source, names) if read is None else _as_parts(read)
         )

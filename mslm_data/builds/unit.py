@@ -284,14 +284,20 @@ def with_prefix(record: Record, prefix: str, path: Path) -> Record:
 
     own = stem(path)
     if isinstance(record, Documents):
-        ids = [f"{prefix}{doc_id}" if doc_id.startswith(own) else doc_id for doc_id in record.ids]
+        ids = [_prefix_id(doc_id, prefix, own) for doc_id in record.ids]
         return replace(record, ids=ids, places=[f"{prefix}{place}" for place in record.places])
 
-    doc_id = f"{prefix}{record.id}" if record.id.startswith(own) else record.id
+    doc_id = _prefix_id(record.id, prefix, own)
     place = f"{prefix}{record.place}"
     if isinstance(record, SetAside):
         return record._replace(id=doc_id, place=place)
     return replace(record, id=doc_id, place=place)
+
+
+def _prefix_id(doc_id: str, prefix: str, own: str) -> str:
+    """Add a prefix to an id that is the name of its file, or that name and a number."""
+    is_of_file = doc_id == own or doc_id.startswith(f"{own}:")
+    return f"{prefix}{doc_id}" if is_of_file else doc_id
 
 
 def _choose(

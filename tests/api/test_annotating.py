@@ -7,23 +7,24 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mslm_data.builds.entity_lines import LineCounts
-from mslm_data.builds.work_unit import make_receipt
 
 from mslm_data.api.annotating import annotate, check_sets, find_texts
 from mslm_data.api.building import read_named
-from mslm_data.builds import entity_lines as lines
+from mslm_data.builds import lines
+from mslm_data.builds.lines import LineCounts
+from mslm_data.builds.tasks import BuildUnit
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
-from mslm_data.io.files import write_sealed
 from mslm_data.pipeline import AnnotateOptions
 from tests import made
 from tests.faults.disk import watched
+from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 
 LABELS = ("Treatment", "Disease", "Symptom")
 TERMS = AnnotateOptions(
@@ -32,7 +33,7 @@ TERMS = AnnotateOptions(
 TEXTS = [f"{'No ' * number}aspirin for heart failure." for number in range(8)]
 
 
-class Killed(BaseException):
+class Killed(KeyboardInterrupt):
     """Simulates a killed process."""
 
 
@@ -125,50 +126,19 @@ def test_annotate__resumes_with_the_same_bytes_after_any_kill(
         assert names_in(out.parent) == names_in(whole.parent)
 
 
-def test_annotate__ignores_the_crashes_of_a_build_in_the_working_folder(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crashes = tmp_path / "build" / ".build" / "crashes"
-    crashes.mkdir(parents=True)
-    write_sealed(crashes / "train-00000-00000.json", b'{"0": 2}')
-    monkeypatch.chdir(tmp_path / "build")
+def test_annotate__runs_each_unit_once(table: Path, out: Path) -> None:
+    with at_task(BuildUnit, 3, interrupt), tasks_run() as first, pytest.raises(Interruption):
+        annotated(out, table)
+    with tasks_run() as second:
+        annotated(out, table)
+    with tasks_run() as third:
+        annotated(out, table)
 
-    counts = annotated(None, table, source="jsonl", write=lambda _: None)
-
-    assert (counts.documents, counts.set_aside) == (len(TEXTS), {})
-    assert names_in(crashes) == ["train-00000-00000.json"]
-
-
-def test_annotate__runs_each_unit_once(
-    table: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[str] = []
-
-    def noted(unit: Any, *more: Any) -> Any:
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(unit.name)
-        return make_receipt(unit, *more)
-
-    with monkeypatch.context() as until_stopped:
-        until_stopped.setattr(lines, "make_receipt", noted)
-        with pytest.raises(KeyboardInterrupt):
-            annotated(out, table)
-    first, done[:] = done[:], []
-    more: list[str] = []
-    monkeypatch.setattr(
-        lines,
-        "make_receipt",
-        lambda unit, *rest: more.append(unit.name) or make_receipt(unit, *rest),
-    )
-    annotated(out, table)
-
-    assert first
-    assert more
-    assert not {*first} & {*more}
-    more.clear()
-    annotated(out, table)
-    assert not more
+    built = [[task.name for task in run if isinstance(task, BuildUnit)] for run in (first, second)]
+    assert built[0]
+    assert built[1]
+    assert len(built[0]) + len(built[1]) - len({*built[0], *built[1]}) <= 1
+    assert not any(isinstance(task, BuildUnit) for task in third)
 
 
 def test_annotate__rejects_other_inputs_and_options(table: Path, out: Path) -> None:
@@ -196,17 +166,25 @@ def test_annotate__rejects_a_foreign_output_file(table: Path, out: Path) -> None
         annotated(out, table)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_annotate__rejects_an_input_that_changes_meanwhile(
-    table: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    at_once: bool, table: Path, out: Path
 ) -> None:
-    def changing(*given: Any) -> Any:
-        table.write_text(table.read_text() + "\n")
-        return make_receipt(*given)
+    """The same command then annotates the file as it is."""
 
-    monkeypatch.setattr(lines, "make_receipt", changing)
-    with pytest.raises(SourceError, match=r"s\.jsonl: the file has changed since"):
-        annotated(out, table)
+    def change() -> None:
+        table.write_text(table.read_text().replace("heart", "liver"))
+
+    with (
+        nullcontext() if at_once else at_task(BuildUnit, 3, change),
+        pytest.raises(SourceError, match=r"s\.jsonl: the file has changed since"),
+    ):
+        annotated(None if at_once else out, table, write=lambda _: change())
     assert not out.exists()
+
+    annotated(out, table)
+    annotated(out.with_name("again.jsonl"), table)
+    assert out.read_bytes() == out.with_name("again.jsonl").read_bytes()
 
 
 def test_annotate__rejects_losses_above_the_maximum(table: Path, out: Path) -> None:
@@ -222,7 +200,7 @@ def test_annotate__rejects_losses_above_the_maximum(table: Path, out: Path) -> N
 
 def test_annotate__reads_complete_files_unchanged(out: Path, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
-    for name in ("a", "ward/a"):
+    for name in ("a", "a-ward/a", "ward/a"):
         path = folder / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\xef\xbb\xbf\r\n\r\nNo aspirin.\r\n")
@@ -230,10 +208,10 @@ def test_annotate__reads_complete_files_unchanged(out: Path, tmp_path: Path) -> 
     annotated(out, folder, show_text=True)
 
     rows = rows_in(out)
-    assert [row["id"] for row in rows] == ["a", "ward/a"]
+    assert [row["id"] for row in rows] == ["a-ward/a", "a", "ward/a"]
     assert [(e["start"], e["text"]) for row in rows for e in row["entities"]] == [
         (7, "aspirin")
-    ] * 2
+    ] * 3
 
 
 def test_annotate__writes_a_line_for_every_document_id(out: Path, tmp_path: Path) -> None:
@@ -241,8 +219,12 @@ def test_annotate__writes_a_line_for_every_document_id(out: Path, tmp_path: Path
         write_rows(tmp_path / "tables" / year / "s.jsonl", "a", "b")
 
     annotated(out, tmp_path / "tables")
+    at_once: list[str] = []
+    annotated(None, tmp_path / "tables", write=at_once.append)
 
-    assert [row["id"] for row in rows_in(out)] == ["s:0", "s:1"] * 2
+    expected = ["2023/s:0", "2023/s:1", "2024/s:0", "2024/s:1"]
+    assert [row["id"] for row in rows_in(out)] == expected
+    assert "".join(at_once) == out.read_text()
 
 
 def test_annotate__resumes_below_its_input(table: Path) -> None:

@@ -181,6 +181,16 @@ def test_build__ids_have_the_folders_that_tell_files_apart(
     assert made.tree(tmp_path / "moved") == made.tree(tmp_path / "out")
 
 
+def test_build__leaves_the_ids_of_the_corpus(tmp_path: Path) -> None:
+    """Though they begin like the name of their file."""
+    for domain in ("news", "web"):
+        (tmp_path / "in" / domain).mkdir(parents=True)
+        jsonl(tmp_path / "in" / domain, "train.jsonl", {"id": "train-1", "text": f"In {domain}."})
+
+    with pytest.raises(BuildError, match=r"web/train\.jsonl: 1 of its document ids.* are also in"):
+        made.built(tmp_path / "out", tmp_path / "in", pipeline_of("keep"))
+
+
 def test_build__set_aside_has_the_order_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

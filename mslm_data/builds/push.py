@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mslm_data._version import __version__
 from mslm_data.builds.verify import find_other_files, verify
 from mslm_data.errors import PushError
 from mslm_data.io.hub import check_repository_name, uploading
-from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.shard.manifest import Manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class Pushed(NamedTuple):
     """The result of an upload.
 
     Attributes:
@@ -48,15 +47,13 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             unreachable.
         MissingExtraError: `huggingface_hub` is not installed.
     """
-    check_not_protected(folder, read_manifest(folder), share_protected=share_protected)
     check_repository_name(repo, wanted_by="`mslm-data push`")
     manifest, problems = verify(folder)
+    check_not_protected(folder, manifest, share_protected=share_protected)
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
         number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise PushError(f"{folder}: the folder is damaged: {number}; the first: {first}")
-    # `verify` read the manifest again: the folder may have been rebuilt in between.
-    check_not_protected(folder, manifest, share_protected=share_protected)
 
     files = manifest.files()
     with uploading(repo, wanted_by="`mslm-data push`") as api:

@@ -44,15 +44,7 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
     pushed = push(folder, repo, public=public, share_protected=share_protected)
 
     if as_json:
-        print_json(
-            {
-                "repo": pushed.repo,
-                "url": pushed.url,
-                "private": pushed.private,
-                "files": pushed.files,
-                "left_behind": list(pushed.left_behind),
-            }
-        )
+        print_json(pushed._asdict())
     else:
         visibility = "private" if pushed.private else "public"
         echo(f"{pushed.url}: {counted(pushed.files, 'file')}, {visibility}")

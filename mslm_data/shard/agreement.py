@@ -66,17 +66,21 @@ def pairs(records: Sequence[FoundByRecord]) -> Iterator[PairAgreement]:
     """Yield the agreement of each pair of annotators per label, sorted by label and names."""
     names = sorted({name for record in records for name in record.by})
     for label in sorted({record.label for record in records}):
-        label_records = [record for record in records if record.label == label]
         for first, second in combinations(names, 2):
             yield PairAgreement(
                 label,
                 first,
                 second,
-                of_first=sum(record.mentions for record in label_records if first in record.by),
-                of_second=sum(record.mentions for record in label_records if second in record.by),
-                both=sum(
-                    record.mentions
-                    for record in label_records
-                    if first in record.by and second in record.by
-                ),
+                of_first=_count(records, label, first),
+                of_second=_count(records, label, second),
+                both=_count(records, label, first, second),
             )
+
+
+def _count(records: Sequence[FoundByRecord], label: str, *names: str) -> int:
+    """Count the mentions of a label that all of these annotators found."""
+    return sum(
+        record.mentions
+        for record in records
+        if record.label == label and set(names) <= set(record.by)
+    )

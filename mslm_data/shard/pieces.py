@@ -28,9 +28,6 @@ from mslm_data.shard.write import (
     write_shard,
 )
 
-_HASHES = b"hashes"
-"""Metadata key of a piece for the hashes of its document ids, a sorted uint64 array."""
-
 
 def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
     """Join pieces to a shard.
@@ -53,11 +50,9 @@ def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
 
 
 def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
-    """Write a piece, with a hash of each document id in its metadata; see `write_shard`."""
-    hashes = hash_ids(list(dict.fromkeys(examples.doc_ids or ())))
-    metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
+    """Write a piece; see `write_shard`."""
     # Not synced to disk: the receipt has a checksum, and a damaged piece is made again.
-    return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
+    return write_shard(path, examples, schema, durable=False)
 
 
 def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
@@ -67,16 +62,6 @@ def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     hashes = np.empty(len(texts), np.uint64)
     hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
     return hashes
-
-
-def document_hashes(path: Path) -> npt.NDArray[np.uint64]:
-    """Read the hashes of the document ids of a piece, sorted and unique."""
-    return np.frombuffer(_batch(path).schema.metadata[_HASHES], np.uint64)
-
-
-def document_ids(path: Path) -> list[str]:
-    """Read the document ids of a piece, unique, in order."""
-    return list(dict.fromkeys(_batch(path).column("doc_id").to_pylist()))
 
 
 def _batch(path: Path) -> pa.RecordBatch:

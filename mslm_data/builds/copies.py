@@ -129,7 +129,7 @@ def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hash
     kinds = find_contaminated(pipeline, split, documents)
     texts = _hash_texts(documents)
     if not looks_for_copies(pipeline):
-        documents = documents.take(np.empty(0, np.int64))
+        documents = Documents.from_documents([])
 
     words, offsets = _words(documents)
     exact = np.empty(len(documents), np.uint64)

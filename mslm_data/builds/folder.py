@@ -44,6 +44,9 @@ from mslm_data.shard.write import ShardRecord
 
 T = TypeVar("T")
 
+_PATIENCE_S = 5.0
+"""Maximum wait of a part for the lock of the whole build, which other parts hold for a moment."""
+
 
 class Receipt(Outcome, kw_only=True):
     """What a work unit came to.
@@ -122,7 +125,9 @@ class Unfinished:
         locks = self.path / "locks"
         make_folder(locks)
         try:
-            with locked(locks / "build", error=BuildError, patience=0):
+            # Parts that start together look at the lock at the same moment.
+            patience = _PATIENCE_S if is_part else 0
+            with locked(locks / "build", error=BuildError, patience=patience):
                 if not is_part:
                     yield
         except HeldError:

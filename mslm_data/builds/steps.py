@@ -130,12 +130,15 @@ def build(
                 return manifest
 
             folder.prepare(inputs.files)
+            # Parts may run at the same time, so only a whole build clears half-written files: of a
+            # killed build before it, and its own.
+            if part is None:
+                folder.clear_leftovers(inputs.files)
             try:
                 units = Units(run, folder, inputs, identity, progress)
                 units.build(part)
                 return None if part else _finish(run, units, tokenizer)
             finally:
-                # Parts may run at the same time, so only a whole build clears half-written files.
                 if part is None:
                     with suppress(OSError):  # a full or failed disk may be the first error
                         folder.clear_leftovers(inputs.files)

@@ -19,8 +19,6 @@ FORBIDDEN_CALLS = {
     "__import__",
     "os.system",
     "os.popen",
-    "np.load",
-    "numpy.load",
 }
 
 
@@ -43,6 +41,8 @@ def problems(code: str) -> Iterator[str]:
                 or options.get("allow_pickle") == "True"
             ):
                 yield f"{node.lineno}: {called}"
+            if called in ("np.load", "numpy.load") and options.get("allow_pickle") != "False":
+                yield f"{node.lineno}: {called} without allow_pickle=False"
             if called.endswith("torch.load") and options.get("weights_only") != "True":
                 yield f"{node.lineno}: {called} without weights_only=True"
             if options.get("trust_remote_code", "False") != "False":
@@ -81,7 +81,9 @@ def test_problems__detects_each_forbidden_call(code: str) -> None:
 
 def test_problems__accepts_safe_calls() -> None:
     assert not list(
-        problems("torch.load(path, weights_only=True)\nf(trust_remote_code=False)\nre.compile('x')")
+        problems(
+            "torch.load(path, weights_only=True)\nnp.load(path, allow_pickle=False)\nf(trust_remote_code=False)\nre.compile('x')"
+        )
     )
 
 

@@ -126,11 +126,11 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
     sources = {
         "BLURB": (
             "--source", "blurb/bc2gm", "--input", str(tagged),
-            "--set", "shard.unit_bytes=100000",
+            "--set", "shard.input_bytes=100000",
         ),
         "notes": (
             "--source", "mimic", "--input", str(scratch / "NOTEEVENTS.csv.gz"),
-            "--set", "shard.unit_bytes=200000", "--set", f"annotate.model_pack={concepts}",
+            "--set", "shard.input_bytes=200000", "--set", f"annotate.model_pack={concepts}",
         ),
     }  # fmt: skip
 
@@ -264,7 +264,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
     from mslm_data.encode.tokenizer import load_tokenizer
     from mslm_data.pipeline import read
 
-    pipeline = read("blurb/bc2gm", sets=["shard.unit_bytes=1000000"])
+    pipeline = read("blurb/bc2gm", sets=["shard.input_bytes=1000000"])
     tokenizer = load_tokenizer(str(corpora.ROOT / "vocab" / "sample" / "vocab.txt"))
     shutil.copy(corpora.find(scratch).train, scratch / "blurb" / "train.tsv")
 

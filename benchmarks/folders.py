@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
+from mslm_data import pipeline
 from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build, find
 from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.pipeline import from_tables
 
 
 def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
@@ -58,7 +58,7 @@ def build_sentences(
     tables = {"source": {"use": "conll"}, "encode": {"max_tokens": max_tokens}}
     out = scratch / f"{name}.built"
     build(
-        find(from_tables(tables, name=name), [scratch / name]),
+        find(pipeline.read({"name": name, **tables}), [scratch / name]),
         tokenizers.load_tokenizer(str(inputs.vocab)),
         out,
         workers=1,

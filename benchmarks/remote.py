@@ -135,16 +135,19 @@ def _read_all(scratch: Path, rounds: int) -> tuple[dict[str, list[dict[str, floa
 def _built(corpus: inputs.Inputs, out: Path) -> Path:
     from mslm_data.builds import build, find
     from mslm_data.encode import tokenizer as tokenizers
-    from mslm_data.pipeline import from_tables
+    from mslm_data.pipeline import read
 
     source = out.with_suffix(".source")
     source.mkdir()
     sentences = inputs.read(corpus.train)
     for number in range(COPIES):
         inputs.write(source / f"train-{number}.tsv", sentences)
-    tables = {"source": {"use": "conll", "duplicates": "keep"}, "shard": {"unit_bytes": UNIT_BYTES}}
+    tables = {
+        "source": {"use": "conll", "duplicates": "keep"},
+        "shard": {"input_bytes": UNIT_BYTES},
+    }
     tokenizer = tokenizers.load_tokenizer(str(corpus.vocab))
-    build(find(from_tables(tables, name="remote"), [source]), tokenizer, out, workers=2)
+    build(find(read({"name": "remote", **tables}), [source]), tokenizer, out, workers=2)
     return out
 
 

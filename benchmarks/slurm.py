@@ -182,7 +182,7 @@ class Recipe:
             f'name = "notes"\n[source]\nuse = "notes"\nshares = {{ train = 0.9, test = 0.1 }}\n'
             f'[segment]\nuse = "clinical"\n[annotate]\nuse = "terms"\n'
             f'table = "{sample / "concepts.csv"}"\nlabels = ["Treatment", "Disease", "Symptom"]\n'
-            "[shard]\nunit_bytes = 100_000\n",
+            "[shard]\ninput_bytes = 100_000\n",
             encoding="utf-8",
         )
 

@@ -11,10 +11,8 @@ shipped, and to list all names.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
@@ -49,31 +47,15 @@ class Plugin(NamedTuple):
         )
 
 
+@cache
 def find_plugins(group: str) -> Mapping[str, Plugin]:
-    """Return name -> plug-in for a group of entry points.
-
-    Raises:
-        PipelineError: Two packages use the same name.
-    """
-    return _find_plugins(group, tuple(sys.path))
-
-
-@functools.lru_cache(maxsize=16)
-def _find_plugins(group: str, path: tuple[str, ...]) -> Mapping[str, Plugin]:  # noqa: ARG001
-    """Search the packages on `sys.path`, which is part of the cache key."""
-    plugins: dict[str, Plugin] = {}
-    for entry_point in entry_points(group=group):
-        dist = entry_point.dist
-        if dist is None:  # not installed as a package, so it has no version to record
-            continue
-        plugin = Plugin(dist.name, dist.version, entry_point)
-        other = plugins.setdefault(entry_point.name, plugin)
-        if other is not plugin:
-            raise PipelineError(
-                f"{plugin}: {other.distribution} {other.version} has the same name; uninstall one "
-                "of them"
-            )
-    return plugins
+    """Return name -> plug-in for a group of entry points of installed packages."""
+    # An entry point without a distribution has no version to record.
+    return {
+        entry_point.name: Plugin(entry_point.dist.name, entry_point.dist.version, entry_point)
+        for entry_point in entry_points(group=group)
+        if entry_point.dist is not None
+    }
 
 
 def plugin_versions() -> dict[str, str]:
@@ -82,16 +64,12 @@ def plugin_versions() -> dict[str, str]:
     return {plugin.distribution: plugin.version for plugin in plugins}
 
 
-def load_plugin(plugin: Plugin, attributes: Collection[str]) -> Any:
-    """Import a plug-in and check its kind.
-
-    Args:
-        plugin: The plug-in.
-        attributes: Required attributes of a dataclass; empty accepts any callable.
+def load_plugin(plugin: Plugin) -> Any:
+    """Import a plug-in.
 
     Raises:
-        PipelineError: It cannot be imported, or is of another kind. Messages of other exceptions
-            are left out, because they may contain text.
+        PipelineError: It cannot be imported, or is neither a class nor a function. Messages of
+            other exceptions are left out, because they may contain text.
     """
     try:
         loaded = plugin.entry_point.load()
@@ -106,13 +84,4 @@ def load_plugin(plugin: Plugin, attributes: Collection[str]) -> Any:
         raise PipelineError(
             f"{plugin}: expected a class or a function, got {type(loaded).__name__}"
         )
-    if attributes:
-        missing = ", ".join(name for name in attributes if not hasattr(loaded, name))
-        if missing or not dataclasses.is_dataclass(loaded):
-            raise PipelineError(
-                f"{plugin}: expected a dataclass with {', '.join(attributes)}, got one without "
-                f"{missing}"
-                if missing
-                else f"{plugin}: expected a dataclass, got {plugin.entry_point.value}"
-            )
     return loaded

@@ -1,23 +1,26 @@
-"""Registries of names, and checks of options at any depth, both with "did you mean".
+"""Options as data, and registries of names; errors in both have a "did you mean".
 
-A `Registry` maps `name -> "module:attribute"`, imported on use, and adds the plug-ins of installed
-packages. A name may have a version (`joint.v1`); without one, it means the newest version.
+Options are declared once, as a `msgspec.Struct` or as the parameters of a function:
+
+    class Lines(Options, kw_only=True):
+        longest: Annotated[int, Meta(ge=1, description="Maximum length of a line.")] = 80
+
+Type, range, help and unknown names come from this declaration, for pipelines, commands, pages and
+forms. A `Registry` maps `name -> "module:attribute"`, imported on use, and adds the plug-ins of
+installed packages. A name may have a version (`joint.v1`); without one, it means the newest.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import functools
 import importlib
 import inspect
-import itertools
-import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,7 +31,6 @@ if typing.TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNIONS = (typing.Union, types.UnionType)
 _SHORTEST_BEGINNING = 3
 """Minimum length of a prefix to suggest names; shorter prefixes match too many."""
 
@@ -56,18 +58,26 @@ def _begun_with(word: str, known: Collection[str]) -> list[str]:
     return sorted(completions, key=lambda name: (not name.startswith(word), len(name), name))
 
 
-@dataclasses.dataclass(frozen=True)
-class Help:
-    """Help text of an option, as part of its type: `rate: Annotated[float, Help("...")] = 0.5`.
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base class of options.
 
-    Fields of dataclasses and parameters of functions declare options in the same way.
+    `msgspec.convert` checks types and ranges, as do all functions here; a direct call of the class
+    checks only what `__post_init__` does: relations between options.
     """
 
-    text: str
 
+@lru_cache(maxsize=256)
+def options_of(make: Callable[..., Any]) -> type[msgspec.Struct]:
+    """Return the options of a function or class as a Struct type: itself, or its parameters."""
+    if isinstance(make, type) and issubclass(make, msgspec.Struct):
+        return make
 
-REQUIRED = inspect.Parameter.empty
-"""Default of an option that must be given."""
+    fields: list[Any] = []
+    for name, parameter in inspect.signature(make, eval_str=True).parameters.items():
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        default = [] if parameter.default is parameter.empty else [parameter.default]
+        fields.append((name, hint, *default))
+    return msgspec.defstruct("Options", fields, bases=(Options,), kw_only=True)
 
 
 class Option(NamedTuple):
@@ -78,70 +88,67 @@ class Option(NamedTuple):
         type: Its type, with annotations.
         default: Its default, or `REQUIRED`.
         help: Its help text, or "".
+        words: The allowed words, if it allows only a few; otherwise none.
     """
 
     name: str
     type: Any
     default: Any
     help: str
-
-    @property
-    def words(self) -> tuple[Any, ...]:
-        """The allowed words, if the option allows only a few; otherwise none."""
-        return _words(self.type)
+    words: tuple[Any, ...]
 
 
-def declared_options(make: Callable[..., Any]) -> list[Option]:
-    """Return the options of a function, or of a dataclass with its own before inherited ones.
+REQUIRED = msgspec.NODEFAULT
+"""Default of an option that must be given."""
 
-    Fields with the metadata `option=False` are not options.
+
+def list_options(make: Callable[..., Any]) -> list[Option]:
+    """Return the options of a function or class, a class's own before inherited ones.
+
+    Fields whose name begins with `_` are not options.
     """
-    is_plain_class = isinstance(make, type) and not dataclasses.is_dataclass(make)
-    declares = make.__init__ if is_plain_class else make
-    hints = typing.get_type_hints(declares, include_extras=True)
-    defaults = _defaults(make)
-    return [
-        Option(name, hints.get(name, Any), default, _help(hints.get(name, Any)))
-        for name, default in defaults.items()
-    ]
+    struct = options_of(make)
+    fields = {field.name: field for field in msgspec.structs.fields(struct)}
+    own_first = dict.fromkeys(
+        name for kind in struct.__mro__ for name in inspect.get_annotations(kind)
+    )
 
-
-def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return option -> default, in order."""
-    if not dataclasses.is_dataclass(make):
-        parameters = inspect.signature(make).parameters
-        return {name: parameter.default for name, parameter in parameters.items()}
-
-    fields = {
-        field.name: field
-        for field in dataclasses.fields(make)
-        if field.init and field.metadata.get("option", True)
-    }
-    classes = typing.cast("type", make).__mro__
-    # `dataclasses.fields` lists inherited fields first. Users look for a source's own options.
-    own_first = dict.fromkeys(name for kind in classes for name in inspect.get_annotations(kind))
-    return {name: _default(fields[name]) for name in own_first if name in fields}
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return REQUIRED if field.default is dataclasses.MISSING else field.default
+    options = []
+    for name in own_first:
+        if name not in fields or name.startswith("_"):
+            continue
+        field = fields[name]
+        has_factory = field.default_factory is not REQUIRED
+        default = field.default_factory() if has_factory else field.default
+        options.append(
+            Option(field.name, field.type, default, _help(field.type), _words(field.type))
+        )
+    return options
 
 
 def _help(hint: Any) -> str:
-    texts = [mark.text for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Help)]
-    return texts[-1] if texts else ""
+    marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, msgspec.Meta)]
+    return next((mark.description for mark in reversed(marks) if mark.description), "")
 
 
 def _words(hint: Any) -> tuple[Any, ...]:
     """Return the words that a type allows; none if it allows other values too."""
+    kinds = [*_members(hint)]
+    if not all(map(_is_literal, kinds)):
+        return ()
+    return tuple(word for kind in kinds for word in typing.get_args(kind))
+
+
+def _members(hint: Any) -> Iterator[Any]:
+    """Yield the members of a union, or the type itself, without annotations."""
     origin = typing.get_origin(hint)
-    if origin is Literal:
-        return typing.get_args(hint)
-    members = typing.get_args(hint)
-    inner = [_words(member) for member in (members[:1] if origin is Annotated else members)]
-    return tuple(itertools.chain.from_iterable(inner)) if inner and all(inner) else ()
+    if origin is Annotated:
+        yield from _members(typing.get_args(hint)[0])
+    elif origin in (typing.Union, types.UnionType):
+        for member in typing.get_args(hint):
+            yield from _members(member)
+    else:
+        yield hint
 
 
 def from_options(
@@ -150,172 +157,100 @@ def from_options(
     *,
     where: str,
     also: Collection[str] = (),
-    check: Callable[[str, Any, Any], None] | None = None,
+    dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
-    """Call `make` with options, after checking all names and values at any depth.
+    """Call a function or class with options, after checking all names and values at any depth.
 
-    Dataclasses may contain dataclasses, and tuples, lists, mappings and unions of them. In `{units
-    = "words", budget = {rate = 0.1, overun = "cut"}}`, the error names `overun` in `budget`.
+    In `{units = "words", budget = {rate = 0.1, overun = "cut"}}`, the error names `overun` in
+    `budget`. Errors have the place of a value, but never the value itself.
 
     Args:
-        make: A dataclass, or a function with typed parameters. Its ValueErrors, and those of nested
-            `__post_init__`, are reported as wrong options.
+        make: The function or class. Its ValueErrors, and those of nested `__post_init__`, are
+            reported as wrong options.
         options: Name -> value, as in TOML. Values may also have their final type already.
         where: Prefix of errors, such as `pipeline 'x', [source]`.
         also: Other names that the table may have, for "did you mean".
-        check: Called with name, type and value of each option before `make`. Its ValueErrors are
-            reported too, with the name of the option; those of `make` may have that of a part.
+        dec_hook: Makes values of types that msgspec does not know, see `msgspec.convert`.
 
     Raises:
         PipelineError: A name is unknown or missing, or a value is wrong.
     """
-    # Two passes: msgspec rejects unknown names in Structs only, and makes dataclasses only from
-    # dataclass types.
-    strict = _strict(make)
+    struct = options_of(make)
     try:
-        msgspec.convert(options, strict, from_attributes=True)
-        # Names and types are checked above, so this fails only for errors of a `__post_init__`.
-        values = msgspec.convert(options, _typed(make))
+        made: Any = msgspec.convert(options, struct, dec_hook=dec_hook)
+        if struct is not make:
+            made = make(**{name: getattr(made, name) for name in struct.__struct_fields__})
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        kinds = _types_at(path, strict)
-        problem = _in_words(message, path.strip(".`"), kinds, where=where, also=also)
-        raise PipelineError(problem) from None
-
-    try:
-        if check is not None:
-            for option in declared_options(make):
-                if option.name in values:
-                    check(option.name, option.type, values[option.name])
-        return make(**values)
+        raise PipelineError(f"{where}{_explain(str(error), struct, also)}") from None
     except ValueError as error:
         raise PipelineError(f"{where}: {error}") from None
+    return typing.cast("T", made)
 
 
-@functools.lru_cache(maxsize=256)
-def _typed(make: Callable[..., Any]) -> Any:
-    """Return a TypedDict type of the options."""
-    types = {option.name: option.type for option in declared_options(make)}
-    typed_dict: Any = TypedDict
-    return typed_dict("Options", types, total=False)
-
-
-@functools.lru_cache(maxsize=256)
-def _strict(make: Callable[..., Any]) -> type[msgspec.Struct]:
-    """Return a Struct type of the options that rejects unknown names, unlike dataclasses."""
-    fields: list[Any] = []
-    for option in declared_options(make):
-        # Only the presence of a default matters: this type checks names, its values are not used.
-        default = [] if option.default is REQUIRED else [None]
-        fields.append((option.name, _strict_type(option.type), *default))
-    return msgspec.defstruct("Options", fields, kw_only=True, forbid_unknown_fields=True)
-
-
-def _strict_type(hint: Any) -> Any:
-    """Return a type with each dataclass replaced by its strict Struct."""
-    if dataclasses.is_dataclass(hint):
-        return _strict(hint)  # type: ignore[arg-type]
-
-    origin = typing.get_origin(hint)
-    members = typing.get_args(hint)
-    if origin is Literal or not members:
-        return hint
-    if origin is Annotated:  # drop the help text
-        return _strict_type(members[0])
-    strict = tuple(member if member is ... else _strict_type(member) for member in members)
-    return functools.reduce(operator.or_, strict) if origin in _UNIONS else origin[strict]
-
-
-def _types_at(path: str, whole: Any) -> list[Any]:
-    """Return the possible types of a value at a path of msgspec, such as `.picks[0].budget`.
+def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) -> str:
+    """Return the end of an error message: the place, the problem, and what to do.
 
     Args:
-        path: Names, and numbers or `...` in brackets.
-        whole: The type at the beginning of the path, from `_strict`.
+        message: Message of msgspec, or of a `__post_init__`.
+        struct: Type of the whole table.
+        also: Other names that the whole table may have.
     """
-    kinds = [whole]
-    for name, number in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
-        kinds = [inner for kind in kinds for inner in _types_within(kind, name, number)]
+    message, _, place = message.partition(" - at `$")
+    place = place.strip(".`")
+    table = f", {place}" if place else ""
+    option = f" for option '{place}'" if place else ""
+
+    if field := re.fullmatch(r"Object (contains unknown|missing required) field `(.+)`", message):
+        if field[1] == "missing required":
+            return f"{table}: expected the option '{field[2]}', got none"
+        structs = filter(_is_struct, _types_at(struct, place))
+        known = [name for kind in structs for name in kind.__struct_fields__]
+        near = did_you_mean(field[2], known if place else [*known, *also])
+        return f"{table}: unknown option '{field[2]}'{near}"
+
+    if word := re.fullmatch(r"Invalid (?:enum )?value '(.+)'", message, re.DOTALL):
+        literals = filter(_is_literal, _types_at(struct, place))
+        words = [word for kind in literals for word in typing.get_args(kind)]
+        known = [*map(str, words or _tags(struct, place))]
+        return f": invalid value{option}{did_you_mean(word[1], known)}"
+
+    if message == "Expected `array`, got `str`":
+        option += '; a list of one is written ["..."]'
+    return f": {message[:1].lower()}{message[1:]}{option}"
+
+
+def _is_literal(kind: Any) -> bool:
+    return typing.get_origin(kind) is Literal
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _types_at(struct: Any, place: str) -> list[Any]:
+    """Return the possible types of a value at a place such as `picks[0].budget`."""
+    kinds = [struct]
+    for name, _ in re.findall(r"(\w+)|\[([^]]*)\]", place):
+        if name:
+            fields = [
+                field
+                for kind in kinds
+                if _is_struct(kind)
+                for field in msgspec.structs.fields(kind)
+            ]
+            hints = [field.type for field in fields if field.encode_name == name]
+        else:  # the values of a list or a mapping
+            hints = [hint for kind in kinds for hint in typing.get_args(kind)]
+        kinds = [member for hint in hints for member in _members(hint)]
     return kinds
 
 
-def _types_within(kind: Any, name: str, number: str) -> list[Any]:
-    """Return the types of a field, of an item by number, or (`...`) of a mapping's values."""
-    if name:
-        is_table = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-        inner = [typing.get_type_hints(kind)[name]] if is_table else []
-    elif number == "...":
-        inner = list(typing.get_args(kind)[-1:])
-    else:
-        items = typing.get_args(kind)
-        is_fixed = typing.get_origin(kind) is tuple and ... not in items
-        inner = [items[int(number)]] if is_fixed else list(items[:1])
-    return [member for inner_kind in inner for member in _members(inner_kind)]
-
-
-def _members(kind: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or the type itself."""
-    return typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
-
-
-_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
-_WITHOUT = re.compile(r"Object missing required field `(.+)`")
-_NO_WORD = re.compile(r"Invalid enum value (.+)", re.DOTALL)
-_OTHER_KIND = re.compile(r"Expected `(.+)`(.*), got `(.+)`")
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a table",
-    "null": "nothing",
-}
-"""Kind of value in messages of msgspec -> in our messages."""
-
-
-def _in_words(
-    message: str, place: str, kinds: Collection[Any], *, where: str, also: Collection[str]
-) -> str:
-    """Return an error message in words of TOML and Python users, instead of msgspec's.
-
-    Args:
-        message: Message of msgspec, or of a type's own check.
-        place: Path of the value, such as `picks[0].budget`; "" for the whole table.
-        kinds: The possible types of the value.
-        where: Prefix of the message.
-        also: Other names that the whole table may have.
-    """
-    if unknown := _UNKNOWN.fullmatch(message):
-        known = [name for kind in kinds for name in getattr(kind, "__struct_fields__", ())]
-        near = did_you_mean(unknown[1], known if place else [*known, *also])
-        table = f"{where}, {place}" if place else where
-        return f"{table}: unknown option '{unknown[1]}'{near}"
-
-    if lacks := _WITHOUT.fullmatch(message):
-        if not place:
-            return f"{where}: expected the option '{lacks[1]}', got none"
-        return f"{where}: expected '{lacks[1]}' in the table of option '{place}', got none"
-
-    if word := _NO_WORD.fullmatch(message):
-        words = [
-            str(value)
-            for kind in kinds
-            if typing.get_origin(kind) is Literal
-            for value in typing.get_args(kind)
-        ]
-        return f"{where}: expected one of {', '.join(words)} for option '{place}', got {word[1]}"
-
-    if other := _OTHER_KIND.fullmatch(message):
-        wanted, limit, got = other.groups()
-        # Leave out null: a value was given, so it does not help that none is allowed.
-        names = [_KINDS.get(name, name) for name in wanted.split(" | ") if name != "null"]
-        expected = f"{' or '.join(names)}{limit}"
-        hint = '; a list of one is written ["..."]' if (wanted, got) == ("array", "str") else ""
-        return (
-            f"{where}: expected {expected} for option '{place}', got {_KINDS.get(got, got)}{hint}"
-        )
-    return f"{where}: {message[:1].lower()}{message[1:]} for option '{place}'"
+def _tags(struct: Any, place: str) -> list[Any]:
+    """Return the tags of structs, for a place that is their tag."""
+    table, _, name = place.rpartition(".")
+    structs = filter(_is_struct, _types_at(struct, table))
+    configs = [kind.__struct_config__ for kind in structs]
+    return [config.tag for config in configs if config.tag_field == name]
 
 
 def check_names(option: str, names: object) -> None:
@@ -331,28 +266,20 @@ def check_names(option: str, names: object) -> None:
 class Registry:
     """A table of names that pipelines and calls use, with plug-ins."""
 
-    def __init__(
-        self, kind: str, table: Mapping[str, str], *, plugins: str = "", has: Collection[str] = ()
-    ) -> None:
+    def __init__(self, kind: str, table: Mapping[str, str], *, plugins: str = "") -> None:
         """Create a registry without importing anything.
 
         Args:
             kind: Noun for the names in messages, such as "strategy".
             table: Name, with its version if any -> "module:attribute".
             plugins: Group of entry points that add names. Default: none.
-            has: Required attributes of plug-in classes. Default: none.
         """
         self.kind = kind
         self._table = dict(table)
         self._group = plugins
-        self._has = has
 
     def names(self) -> list[str]:
-        """Return all names, shipped and of plug-ins, sorted.
-
-        Raises:
-            PipelineError: A plug-in uses the name of another.
-        """
+        """Return all names, shipped and of plug-ins, sorted."""
         return sorted([*self._table, *self._plugins()])
 
     def __contains__(self, name: object) -> bool:
@@ -389,7 +316,7 @@ class Registry:
         if full not in self._table:
             from mslm_data.plugins import load_plugin
 
-            return load_plugin(self._plugins()[full], self._has)
+            return load_plugin(self._plugins()[full])
         module, attribute = self._table[full].split(":")
         return getattr(importlib.import_module(module), attribute)
 
@@ -409,7 +336,7 @@ class Registry:
         """Return name -> plug-in.
 
         Raises:
-            PipelineError: A plug-in uses a shipped name, or the name of another plug-in.
+            PipelineError: A plug-in uses a shipped name.
         """
         if not self._group:
             return {}

@@ -12,7 +12,6 @@ of the plug-in.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import re
 import shutil
 import tempfile
@@ -35,6 +34,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import SourceError
 from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
+from mslm_data.registry import Options
 from mslm_data.segment import Segmenter
 from mslm_data.source import Source
 
@@ -609,9 +609,8 @@ def _as_documents(documents: Sequence[Document | str]) -> list[Document]:
 
 
 def _check_options(plugin: Any) -> None:
-    """Check that a plug-in is a frozen dataclass that can be sent to other processes."""
-    is_frozen = dataclasses.is_dataclass(plugin) and plugin.__dataclass_params__.frozen  # type: ignore[union-attr]
-    _require(is_frozen, f"{type(plugin).__name__}: expected a dataclass with frozen=True")
+    """Check that a plug-in is a struct of options that can be sent to other processes."""
+    _require(isinstance(plugin, Options), f"{type(plugin).__name__}: expected a class of Options")
     _require(_send(plugin) == plugin, f"{type(plugin).__name__}: not the same in another process")
 
 

@@ -28,7 +28,7 @@ from mslm_data.encode import tokenizer as tokenizer_module
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
-from mslm_data.pipeline import Pipeline, from_tables
+from mslm_data.pipeline import Pipeline, read
 from mslm_data.segment import Segmenter
 from mslm_data.segment.given import GivenSentences
 from mslm_data.shard.manifest import Manifest
@@ -258,15 +258,15 @@ def pipeline_of(
 
     Any data loss and equal texts are accepted, as the inputs of tests are small.
     """
-    return from_tables(
+    return read(
         {
+            "name": name,
             "source": {"use": "conll", "max_loss": 1, "duplicates": "keep", **(source or {})},
             "annotate": {"labels": list(labels), **(annotate or {})},
             "segment": {"use": segment},
             "encode": encode or {},
-            "shard": {"unit_bytes": unit_bytes},
-        },
-        name=name,
+            "shard": {"input_bytes": unit_bytes},
+        }
     )
 
 

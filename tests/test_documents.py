@@ -117,7 +117,7 @@ def test_build__documents_are_counted_and_set_aside(tmp_path: Path) -> None:
 
 def test_build__documents_resume_and_open_a_finished_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = {"shard.unit_bytes": 1_000}
+    options = {"shard.input_bytes": 1_000}
     whole = md.build(
         documents=rows(), tokenizer=VOCAB, out=tmp_path / "whole", options=options, workers=1
     )

@@ -404,7 +404,7 @@ def test_row_concepts__are_those_of_each_row_of_all_shards(tmp_path: Path) -> No
         tokenizer=resources.path("vocab", "sample/vocab.txt"),
         out=tmp_path / "out",
         workers=1,
-        options={"annotate.weak": True, "shard.unit_bytes": 2000},
+        options={"annotate.weak": True, "shard.input_bytes": 2000},
     )["train"]
     assert len([*split.batches()]) > 1
 

@@ -25,7 +25,7 @@ def documents(name: str) -> dict[str, list[Document]]:
     made = pipeline.read(name)
     source = SOURCES.make(made.source.use, made.source.options)
     found: dict[str, list[Document]] = {}
-    for split, paths in source.find([resources.path("vocab", made.sample)]).items():
+    for split, paths in source.find([resources.path("vocab", made.source.sample)]).items():
         parts = [
             part for path in paths for part in source.cut(Part(str(path)), target_bytes=1 << 20)
         ]
@@ -64,7 +64,7 @@ def test_pipeline__begins_with_a_description(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sample__is_shipped(name: str) -> None:
-    sample = pipeline.read(name).sample
+    sample = pipeline.read(name).source.sample
 
     assert not sample or resources.path("vocab", sample).exists()
 
@@ -112,7 +112,7 @@ def test_sample__is_dense_in_some_corpora_and_sparse_in_others() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fetch__has_distinct_urls_and_digests(name: str) -> None:
-    entries = pipeline.read(name).fetch
+    entries = pipeline.read(name).source.fetch
 
     assert all(entry.url.startswith(("http://", "https://")) for entry in entries)
     assert (

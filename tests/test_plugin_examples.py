@@ -32,7 +32,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in NAMES:
         put_example(name, tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    plugins._find_plugins.cache_clear()
+    plugins.find_plugins.cache_clear()
 
     folder = tmp_path / "corpus"
     for name in ("train/a.xml", "train/b.xml", "test/c.xml"):
@@ -49,7 +49,7 @@ def words_of_build(corpus: Path, *words: str) -> list[object]:
 
 
 def test_run__commands_use_a_source_a_segmenter_and_a_strategy(corpus: Path) -> None:
-    stages = ["--set", "segment.use=paragraphs", "--set", "shard.unit_bytes=65536"]
+    stages = ["--set", "segment.use=paragraphs", "--set", "shard.input_bytes=65536"]
     built = run(*words_of_build(corpus, "--source", "auto", *stages, "--workers", "2"))
     assert built.code == 0, built.err
     assert "it is a GateDocument" in built.out + built.err

@@ -17,7 +17,7 @@ from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
 from mslm_data.mask import STRATEGIES, default_options
 from mslm_data.mask.table import strategy
-from mslm_data.pipeline import from_tables
+from mslm_data.pipeline import read
 from mslm_data.source import SOURCES
 from tests.generate import fixed_examples
 from tests.test_walks import WALKS
@@ -123,7 +123,7 @@ def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:
     assert len(pipelines) + len(masks) == len(tables)
 
     for block in pipelines:
-        assert SOURCES.load(from_tables(tomllib.loads(block), name="page").source.use)
+        assert SOURCES.load(read({"name": "page", **tomllib.loads(block)}).source.use)
     for block in masks:
         (tmp_path / "mine.toml").write_text(block, encoding="utf-8")
         made = strategy(str(tmp_path / "mine.toml"))

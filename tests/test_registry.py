@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
+from msgspec import Meta, field
 
 from mslm_data.errors import PipelineError
-from mslm_data.registry import Registry, did_you_mean, from_options
+from mslm_data.registry import (
+    REQUIRED,
+    Options,
+    Registry,
+    did_you_mean,
+    from_options,
+    list_options,
+    options_of,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    rate: float = 0.5
+class Thing(Options, frozen=True, kw_only=True):
+    rate: Annotated[float, Meta(ge=0, le=1, description="Share of things.")] = 0.5
     names: tuple[str, ...] = ()
-    mode: Literal["a", "b"] = "a"
+    mode: Annotated[Literal["a", "b"], Meta(description="Mode.")] = "a"
     table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    derived: int = field(default=0, init=False)
+    _derived: int = 0
 
     def __post_init__(self) -> None:
-        if self.rate > 1:
-            raise ValueError(f"expected a rate of at most 1, got {self.rate}")
+        if self.mode == "b" and not self.names:
+            raise ValueError("names: expected some in mode 'b', got none")
 
 
 REGISTRY = Registry(
     "thing",
     {
-        "plain": "tests.test_registry:Options",
-        "joint.v2": "tests.test_registry:Options",
-        "joint.v10": "tests.test_registry:Options",
-        "joint.v9": "tests.test_registry:Options",
+        "plain": "tests.test_registry:Thing",
+        "joint.v2": "tests.test_registry:Thing",
+        "joint.v10": "tests.test_registry:Thing",
+        "joint.v9": "tests.test_registry:Thing",
         "gone": "tests.no_such_module:Gone",
     },
 )
@@ -93,7 +101,7 @@ def test_names__are_sorted_and_complete() -> None:
 
 
 def test_load__imports_on_first_use() -> None:
-    assert REGISTRY.load("plain") is Options
+    assert REGISTRY.load("plain") is Thing
     with pytest.raises(ModuleNotFoundError):
         REGISTRY.load("gone")
 
@@ -101,26 +109,7 @@ def test_load__imports_on_first_use() -> None:
 def test_make__makes_an_options_type() -> None:
     thing = REGISTRY.make("joint", {"rate": 1, "names": ["x"], "table": {"train": ["a*", "b*"]}})
 
-    assert thing == Options(rate=1.0, names=("x",), table={"train": ("a*", "b*")})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rte": 1}, r"thing 'plain': unknown option 'rte'; did you mean 'rate'\?"),
-        ({"derived": 1}, r"thing 'plain': unknown option 'derived'"),
-        ({"rate": "high"}, r"thing 'plain': expected a number for option 'rate', got text"),
-        ({"rate": 2.0}, r"thing 'plain': expected a rate of at most 1, got 2\.0"),
-        ({"mode": "c"}, r"thing 'plain': expected one of a, b for option 'mode', got 'c'"),
-        (
-            {"names": ["a", 1]},
-            r"thing 'plain': expected text for option 'names\[1\]', got a whole number",
-        ),
-    ],
-)
-def test_make__rejects_invalid_options(options: dict[str, object], message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        REGISTRY.make("plain", options)
+    assert thing == Thing(rate=1.0, names=("x",), table={"train": ("a*", "b*")})
 
 
 def test_make__reports_the_place_of_an_error() -> None:
@@ -128,126 +117,69 @@ def test_make__reports_the_place_of_an_error() -> None:
         REGISTRY.make("plain", {"y": 1}, where="pipeline 'x', [source]")
 
 
-def test_from_options__accepts_no_options() -> None:
-    assert from_options(Options, {}, where="here") == Options()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    rate: float | Varying = 0.15
-    over: Literal["cut", "keep"] = "keep"
-
-    def __post_init__(self) -> None:
-        if self.rate == 7:
-            raise ValueError(f"expected a rate of at most 1, got {self.rate}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Varying:
+class Varying(Options, frozen=True, kw_only=True):
     start: float
     stop: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pick:
+class Budget(Options, frozen=True, kw_only=True):
+    rate: Annotated[float, Meta(ge=0, le=1)] | Varying = 0.15
+    over: Literal["cut", "keep"] = "keep"
+
+
+class Pick(Options, frozen=True, kw_only=True, tag_field="use", tag="pick"):
     hide: str
     budget: Budget = Budget()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Nested:
-    picks: tuple[Pick, ...] = ()
-    named: Mapping[str, Pick] = field(default_factory=dict)
+class Other(Options, frozen=True, kw_only=True, tag_field="use", tag="other"):
+    chance: float
+
+
+class Nested(Thing, frozen=True, kw_only=True):
+    picks: tuple[Pick | Other, ...] = ()
+    named: Mapping[str, Budget] = field(default_factory=dict)
     pair: tuple[int, Budget] | None = None
     listed: list[list[Budget]] = field(default_factory=list)
-    marked: Annotated[Budget | None, "a mark"] = None
+    marked: Annotated[Budget | None, Meta(description="A budget.")] = None
     size: Literal["all", "none"] | int = "all"
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
+def whole_words(
+    rate: Annotated[float, Meta(ge=0, le=1, description="Share.")] = 0.15,
+    budget: Budget | None = None,
+    *,
+    hide: str,
+) -> tuple[Any, ...]:
+    if hide == "none":
+        raise ValueError("hide: expected something to hide, got 'none'")
+    return rate, budget, hide
+
+
 def test_from_options__makes_nested_options() -> None:
-    made = from_options(
-        Nested,
-        {
-            "picks": [{"hide": "words", "budget": {"rate": {"start": 0.3}}}],
-            "named": {"a": {"hide": "tokens"}},
-            "pair": [1, {"over": "cut"}],
-            "listed": [[{"rate": 1}]],
-            "marked": {"rate": 0.5},
-            "size": 3,
-            "free": {"any": {"thing": 1}},
-        },
-        where="here",
-    )
+    table = {
+        "picks": [{"use": "pick", "hide": "words", "budget": {"rate": {"start": 0.3}}}],
+        "named": {"a": {"over": "cut"}},
+        "pair": [1, {"over": "cut"}],
+        "listed": [[{"rate": 1}]],
+        "marked": {"rate": 0.5},
+        "size": 3,
+        "free": {"any": {"thing": 1}},
+    }
+
+    made = from_options(Nested, table, where="here")
 
     assert made == Nested(
         picks=(Pick(hide="words", budget=Budget(rate=Varying(start=0.3))),),
-        named={"a": Pick(hide="tokens")},
+        named={"a": Budget(over="cut")},
         pair=(1, Budget(over="cut")),
         listed=[[Budget(rate=1.0)]],
         marked=Budget(rate=0.5),
         size=3,
         free={"any": {"thing": 1}},
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"picks": [{"hide": "a"}, {"hide": "words", "overun": "cut"}]},
-            r"^here, picks\[1\]: unknown option 'overun'; known: budget, hide$",
-        ),
-        (
-            {"picks": [{"hide": "a", "budget": {"ovr": "cut"}}]},
-            r"^here, picks\[0\]\.budget: unknown option 'ovr'; did you mean 'over'\?$",
-        ),
-        (
-            {"picks": [{"hide": "a", "budget": {"rate": {"start": 1, "stp": 1}}}]},
-            r"^here, picks\[0\]\.budget\.rate: unknown option 'stp'; did you mean 'stop'\?$",
-        ),
-        (
-            {"named": {"x": {"hid": "words"}}},
-            r"^here, named\[\.\.\.\]: unknown option 'hid'; did you mean 'hide'\?$",
-        ),
-        (
-            {"pair": [1, {"rte": 1}]},
-            r"^here, pair\[1\]: unknown option 'rte'; did you mean 'rate'\?$",
-        ),
-        (
-            {"listed": [[], [{}, {"rte": 1}]]},
-            r"^here, listed\[1\]\[1\]: unknown option 'rte'; did you mean 'rate'\?$",
-        ),
-        (
-            {"marked": {"rte": 1}},
-            r"^here, marked: unknown option 'rte'; did you mean 'rate'\?$",
-        ),
-        (
-            {"marked": {"over": "ct"}},
-            r"^here: expected one of cut, keep for option 'marked\.over', got 'ct'$",
-        ),
-        ({"size": "al"}, r"^here: expected one of all, none for option 'size', got 'al'$"),
-        (
-            {"picks": [{}]},
-            r"^here: expected 'hide' in the table of option 'picks\[0\]', got none$",
-        ),
-        (
-            {"marked": {"rate": 7}},
-            r"^here: expected a rate of at most 1, got 7\.0 for option 'marked'$",
-        ),
-        (
-            {"marked": {"rate": "high"}},
-            r"^here: expected a number or a table for option 'marked\.rate', got text$",
-        ),
-        ({"picks": {"hide": "a"}}, r"^here: expected a list for option 'picks', got a table$"),
-        ({"picks": [3]}, r"^here: expected a table for option 'picks\[0\]', got a whole number$"),
-    ],
-)
-def test_from_options__rejects_invalid_options_at_every_depth(
-    options: dict[str, object], message: str
-) -> None:
-    with pytest.raises(PipelineError, match=message):
-        from_options(Nested, options, where="here")
+    assert from_options(Nested, msgspec.to_builtins(made), where="here") == made
 
 
 def test_from_options__accepts_objects() -> None:
@@ -256,33 +188,114 @@ def test_from_options__accepts_objects() -> None:
     assert from_options(Nested, {"picks": (pick,)}, where="here") == Nested(picks=(pick,))
 
 
-def whole_words(rate: float = 0.15, budget: Budget | None = None, *, hide: str) -> tuple[Any, ...]:
-    if rate > 1:
-        raise ValueError(f"expected a rate of at most 1, got {rate}")
-    return rate, budget, hide
-
-
 def test_from_options__calls_a_function() -> None:
     made = from_options(whole_words, {"hide": "x", "budget": {"rate": 1}}, where="here")
 
     assert made == (0.15, Budget(rate=1.0), "x")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"hide": "x", "rte": 1}, r"^here: unknown option 'rte'; did you mean 'rate'\?$"),
-        (
-            {"hide": "x", "budget": {"rte": 1}},
-            r"^here, budget: unknown option 'rte'; did you mean 'rate'\?$",
-        ),
-        ({"rate": 0.5}, r"^here: expected the option 'hide', got none$"),
-        ({"hide": "x", "rate": 2}, r"^here: expected a rate of at most 1, got 2\.0$"),
-        ({"hide": 1}, r"^here: expected text for option 'hide', got a whole number$"),
-    ],
-)
-def test_from_options__rejects_invalid_options_of_a_function(
-    options: dict[str, object], message: str
-) -> None:
-    with pytest.raises(PipelineError, match=message):
-        from_options(whole_words, options, where="here")
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (Nested, {"rte": 1}, ": unknown option 'rte'; did you mean 'rate'?"),
+    (Nested, {"mode": "c"}, ": invalid value for option 'mode'; known: a, b"),
+    (Nested, {"mode": "b"}, ": names: expected some in mode 'b', got none"),
+    (Nested, {"rate": "high"}, ": expected `float`, got `str` for option 'rate'"),
+    (Nested, {"rate": 2.0}, ": expected `float` <= 1.0 for option 'rate'"),
+    (Nested, {"rate": float("nan")}, ": expected `float` >= 0.0 for option 'rate'"),
+    (Nested, {"names": ["a", 1]}, ": expected `str`, got `int` for option 'names[1]'"),
+    (
+        Nested,
+        {"names": "a"},
+        ": expected `array`, got `str` for option 'names'; a list of one is written [\"...\"]",
+    ),
+    (
+        Nested,
+        {"picks": [{"use": "pick", "hide": "a"}, {"use": "pick", "hide": "a", "overun": "cut"}]},
+        ", picks[1]: unknown option 'overun'; known: budget, chance, hide",
+    ),
+    (
+        Nested,
+        {"picks": [{"use": "pick", "hide": "a", "budget": {"ovr": "cut"}}]},
+        ", picks[0].budget: unknown option 'ovr'; did you mean 'over'?",
+    ),
+    (
+        Nested,
+        {"picks": [{"use": "pick", "hide": "a", "budget": {"rate": {"start": 1, "stp": 1}}}]},
+        ", picks[0].budget.rate: unknown option 'stp'; did you mean 'stop'?",
+    ),
+    (
+        Nested,
+        {"picks": [{"use": "pik", "hide": "a"}]},
+        ": invalid value for option 'picks[0].use'; did you mean 'pick'?",
+    ),
+    (Nested, {"picks": [{"use": "pick"}]}, ", picks[0]: expected the option 'hide', got none"),
+    (Nested, {"picks": [3]}, ": expected `object`, got `int` for option 'picks[0]'"),
+    (
+        Nested,
+        {"named": {"x": {"ovr": 1}}},
+        ", named[...]: unknown option 'ovr'; did you mean 'over'?",
+    ),
+    (Nested, {"pair": [1, {"rte": 1}]}, ", pair[1]: unknown option 'rte'; did you mean 'rate'?"),
+    (
+        Nested,
+        {"listed": [[], [{}, {"rte": 1}]]},
+        ", listed[1][1]: unknown option 'rte'; did you mean 'rate'?",
+    ),
+    (
+        Nested,
+        {"marked": {"over": "ct"}},
+        ": invalid value for option 'marked.over'; did you mean 'cut'?",
+    ),
+    (Nested, {"size": "al"}, ": invalid value for option 'size'; did you mean 'all'?"),
+    (whole_words, {"hide": "x", "rte": 1}, ": unknown option 'rte'; did you mean 'rate'?"),
+    (
+        whole_words,
+        {"hide": "x", "budget": {"rte": 1}},
+        ", budget: unknown option 'rte'; did you mean 'rate'?",
+    ),
+    (whole_words, {"rate": 0.5}, ": expected the option 'hide', got none"),
+    (whole_words, {"hide": "x", "rate": 2}, ": expected `float` <= 1.0 for option 'rate'"),
+    (whole_words, {"hide": "none"}, ": hide: expected something to hide, got 'none'"),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "message"), REFUSED)
+def test_from_options__refuses(make: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        from_options(make, options, where="here")
+
+    assert str(refused.value) == f"here{message}"
+
+
+def test_from_options__does_not_show_values() -> None:
+    for name in ("rate", "mode", "names", "table", "size"):
+        with pytest.raises(PipelineError) as refused:
+            from_options(Nested, {name: "Wilhelmina"}, where="here")
+
+        assert "Wilhelmina" not in str(refused.value)
+
+
+def test_list_options__of_a_class_has_its_own_first() -> None:
+    options = {option.name: option for option in list_options(Nested)}
+
+    assert [*options] == [
+        *("picks", "named", "pair", "listed", "marked", "size", "free"),
+        *("rate", "names", "mode", "table"),
+    ]
+    assert options["rate"].default == 0.5
+    assert options["rate"].help == "Share of things."
+    assert options["marked"].help == "A budget."
+    assert options["mode"].words == ("a", "b")
+    assert options["size"].words == ()
+    assert options["named"].default == {}
+
+
+def test_list_options__of_a_function_are_its_parameters() -> None:
+    options = list_options(whole_words)
+
+    assert [(option.name, option.default) for option in options] == [
+        ("rate", 0.15),
+        ("budget", None),
+        ("hide", REQUIRED),
+    ]
+    assert options[0].help == "Share."
+    assert options_of(whole_words) is options_of(whole_words)

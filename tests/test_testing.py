@@ -39,8 +39,7 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reads(Source):
+class Reads(Source, frozen=True, kw_only=True):
     """A source with one text per file, with scripted changes of its documents."""
 
     suffixes = (".txt",)
@@ -160,7 +159,6 @@ class Halves(Whole):
         return dataclasses.replace(whole, ends=(whole.starts + whole.ends) // 2)
 
 
-@dataclasses.dataclass
 class Thawed:
     """Mutable options."""
 
@@ -172,7 +170,7 @@ def test_check_segmenter__detects_errors() -> None:
     check_segmenter(Whole(), ["Marzipan cures colds."])
     with pytest.raises(AssertionError, match="text in no sentence"):
         check_segmenter(Halves(), ["Marzipan cures colds."])
-    with pytest.raises(AssertionError, match="expected a dataclass with frozen=True"):
+    with pytest.raises(AssertionError, match="expected a class of Options"):
         check_segmenter(Thawed(), ["Marzipan cures colds."])  # type: ignore[arg-type]
 
 

@@ -58,7 +58,7 @@ def make(name: str, scratch: Path) -> Corpus:
         writer(inputs, size, random.Random(name))
         total = sum(path.stat().st_size for path in inputs.rglob("*.*"))
         pipeline.write_text(
-            f'name = "{name}"\n{tables}\n[shard]\nunit_bytes = {total // 7 + 1}\n',
+            f'name = "{name}"\n{tables}\n[shard]\ninput_bytes = {total // 7 + 1}\n',
             encoding="utf-8",
         )
     return Corpus(name, inputs, ("--source", str(pipeline), "--tokenizer", str(VOCAB)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import json
 import pprint
 import tempfile
@@ -11,19 +10,17 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import docstring_parser
-
 import mslm_data as md
 from _site import stand_ins
 from _site.links import ROOT
 from mslm_data.api.loading import Shards
-from mslm_data.cli.recipes import EXAMPLES
+from mslm_data.cli.recipes import EXAMPLES, prose
 from mslm_data.draw import macros
 from mslm_data.draw.sentences import EPOCHS, Sentences, choose_rows
 from mslm_data.encode.tokenizer import open_tokenizer
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, default_options
-from mslm_data.registry import declared_options
+from mslm_data.registry import REQUIRED, list_options
 from mslm_data.stats import mask_stats
 
 _SEED = 0
@@ -90,7 +87,7 @@ def _lines(shards: Shards) -> list[str]:
         speed = speeds.get(short)
         cells = [
             f'<a href="#{_anchor(name)}">{short}</a>',
-            _code(_parsed(name).short_description or ""),
+            _code(_prose(name)[0]),
             html.escape(SHIPPED[name].source),
             f"{_masked_share(strategy, shards):.1%}",
             f"{speed / 1e6:.1f}" if speed else "",
@@ -146,13 +143,13 @@ def _section(
 ) -> list[str]:
     """Return the section of a strategy."""
     shipped = SHIPPED[name]
-    parsed = _parsed(name)
+    short_description, long_description = _prose(name)
     short = _short(name)
     lines = [
         f"({_anchor(name)})=",
         f"## {short}",
         "",
-        parsed.short_description or "",
+        short_description,
         "",
         f"*{shipped.source}; {_STATUS[shipped.status]}.*",
         "",
@@ -166,10 +163,10 @@ def _section(
     ]
     if needs and not _example_options(name):
         lines += [f"It needs more than its name: {_literal(needs)}. {_STAND_IN}", ""]
-    if parsed.long_description:
-        lines += [parsed.long_description, ""]
+    if long_description:
+        lines += [long_description, ""]
 
-    options = declared_options(STRATEGIES.load(name))
+    options = list_options(STRATEGIES.load(name))
     if options:
         lines += ["| option | default | |", "|---|---|---|"]
         lines += [
@@ -226,9 +223,10 @@ def _speeds() -> dict[str, float]:
     }
 
 
-def _parsed(name: str) -> docstring_parser.Docstring:
-    documentation = inspect.getdoc(STRATEGIES.load(name)) or ""
-    return docstring_parser.parse(documentation, docstring_parser.DocstringStyle.GOOGLE)
+def _prose(name: str) -> tuple[str, str]:
+    """Return the first paragraph of a strategy's docstring, and the others."""
+    first, _, others = prose(STRATEGIES.load(name)).partition("\n\n")
+    return first, others
 
 
 def _anchor(name: str) -> str:
@@ -236,7 +234,7 @@ def _anchor(name: str) -> str:
 
 
 def _default(value: Any) -> str:
-    return "required" if value is inspect.Parameter.empty else _cell(repr(value))
+    return "required" if value is REQUIRED else _cell(repr(value))
 
 
 def _literal(message: str) -> str:

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import docstring_parser
 from sphinx.application import Sphinx
 
 from _site import citing, compatibility, errors, gallery, links, notebooks
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
+from mslm_data.cli.recipes import prose
 from mslm_data.io import resources
 from mslm_data.mask.file import PARTS, PICKS
 from mslm_data.mask.pick import Pick
-from mslm_data.registry import REQUIRED, Registry, declared_options
+from mslm_data.registry import REQUIRED, Options, Registry, list_options
 from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
 
@@ -152,8 +152,8 @@ def _pipelines() -> str:
         "about": ("Contents of the dataset card.", pipeline.About, ()),
         "source": (
             "Where documents come from.",
-            pipeline.Pipeline,
-            (*pipeline.OF_EVERY_SOURCE, "sample"),
+            pipeline.SourceOptions,
+            (*(option.name for option in pipeline.shared_options("source")), "sample"),
         ),
         "source.fetch": ("One file of the corpus at its public home.", pipeline.Fetch, ()),
         "annotate": ("Where mentions come from.", pipeline.AnnotateOptions, ()),
@@ -197,8 +197,8 @@ def _picks() -> str:
         "pick with their options. `mslm-data recipes --picks` prints the same.",
         "",
     ]
-    titles = {
-        "A pick of units" if tag == Pick.tag else f'`use = "{tag}"`': kind
+    titles: dict[str, Any] = {
+        "A pick of units" if kind is Pick else f'`use = "{tag}"`': kind
         for tag, kind in PICKS.items()
     }
     titles |= {f"The table `{place}`": part for place, part in PARTS.items()}
@@ -226,7 +226,7 @@ def _choices(title: str, table: str, registry: Registry) -> str:
 
 
 def _options(kind: Any) -> list[Option]:
-    """Return the options of a dataclass as table rows."""
+    """Return options as table rows."""
     return [
         Option(
             option.name,
@@ -234,27 +234,13 @@ def _options(kind: Any) -> list[Option]:
             "required" if option.default is REQUIRED else _toml(option.default),
             option.help,
         )
-        for option in declared_options(kind)
+        for option in list_options(kind)
     ]
-
-
-def _parsed(kind: Any) -> docstring_parser.Docstring | None:
-    docstring = vars(kind).get("__doc__")
-    if not docstring:
-        return None
-    return docstring_parser.parse(
-        inspect.cleandoc(docstring), docstring_parser.DocstringStyle.GOOGLE
-    )
 
 
 def _prose(kind: Any) -> list[str]:
-    """Return short and long description of a class's docstring."""
-    parsed = _parsed(kind)
-    if parsed is None:
-        return []
-    return [
-        part for part in (parsed.short_description, "", parsed.long_description) if part is not None
-    ]
+    """Return the paragraphs of a class's own docstring."""
+    return [prose(kind)] if vars(kind).get("__doc__") else []
 
 
 _PLAIN: dict[Any, str] = {
@@ -275,17 +261,14 @@ def _type_name(hint: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "table"
 
-    if dataclasses.is_dataclass(hint):
-        return "table"
-    if hint is Any:
-        return "pick"
+    if isinstance(hint, type) and issubclass(hint, Options):
+        return "pick" if hint in PICKS.values() else "table"
 
     if origin in (tuple, list):
         name = f"list of {_type_name(inner[0])}"
     elif inner:
-        name = " or ".join(
-            _type_name(inner_type) for inner_type in inner if inner_type is not type(None)
-        )
+        names = [_type_name(member) for member in inner if member is not type(None)]
+        name = " or ".join(dict.fromkeys(names))
     else:
         name = _PLAIN.get(hint, getattr(hint, "__name__", str(hint)))
     return name
@@ -300,7 +283,7 @@ def _toml(value: Any) -> str:
         written = f"{{{inner}}}"
     elif isinstance(value, str):
         written = f'"{value}"'
-    elif dataclasses.is_dataclass(value):
+    elif isinstance(value, Options):
         written = "its defaults"
     elif isinstance(value, bool):
         written = str(value).lower()

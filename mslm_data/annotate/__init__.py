@@ -1,6 +1,6 @@
 """Annotation: finds and labels mentions in documents.
 
-An annotator is a frozen dataclass whose fields are its options. `start` loads the model, once per
+An annotator is a class of `Options`, with a field for each. `start` loads the model, once per
 process, and returns an object that annotates batches of documents. For a model of single texts,
 this object is a `CachedAnnotator`. Afterwards, `overlaps.flatten` resolves overlaps for all
 annotators.
@@ -107,5 +107,4 @@ ANNOTATORS = Registry(
         "ensemble": "mslm_data.annotate.ensemble:Ensemble",
     },
     plugins="mslm_data.annotators",
-    has=("digest", "labels", "start"),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta, field
 
 from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy, LoadedAnnotator
 from mslm_data.annotate.overlaps import OVERLAPS, flatten
@@ -18,27 +18,29 @@ from mslm_data.data.ragged import make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
-from mslm_data.registry import Help, did_you_mean, from_options
+from mslm_data.registry import Options, did_you_mean, from_options
 
 EARLIER = Reason("overlaps one of an annotator before")
 OUTVOTED = Reason("found by too few annotators")
 """Reasons for mentions left out by an ensemble."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemberOptions:
+class MemberOptions(Options, frozen=True, kw_only=True):
     """Options of each annotator in an ensemble, besides those of its kind."""
 
-    use: Annotated[str, Help("Name of the annotator.")]
+    use: Annotated[str, Meta(description="Name of the annotator.")]
     rename: Annotated[
-        Mapping[str, str], Help("Label of the annotator -> label of the pipeline.")
+        Mapping[str, str], Meta(description="Label of the annotator -> label of the pipeline.")
     ] = field(default_factory=dict)
     labels: Annotated[
-        tuple[str, ...], Help("Labels to keep, after renaming. Default: all labels.")
+        tuple[str, ...], Meta(description="Labels to keep, after renaming. Default: all labels.")
     ] = ()
     weight: Annotated[
         float | Mapping[str, float],
-        Help("Weight of a vote in a majority: a number, or a number for each label. Default: 1."),
+        Meta(
+            description="Weight of a vote in a majority: a number, or a number for each label. "
+            "Default: 1."
+        ),
     ] = 1.0
 
     def __post_init__(self) -> None:
@@ -55,8 +57,7 @@ class MemberOptions:
         return self.weight
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ensemble:
+class Ensemble(Options, frozen=True, kw_only=True):
     """Combine the mentions of several annotators, by priority or by majority.
 
     Each annotator has a table `[annotate.annotators.NAME]` with `use`, its own options, and those
@@ -65,22 +66,26 @@ class Ensemble:
     """
 
     annotators: Annotated[
-        Mapping[str, Mapping[str, Any]], Help("Name -> table of the annotator, at least two.")
+        Mapping[str, Mapping[str, Any]],
+        Meta(description="Name -> table of the annotator, at least two."),
     ] = field(default_factory=dict)
     combine: Annotated[
         Literal["union", "majority"],
-        Help(
-            '"union" keeps all mentions. Among overlapping mentions, it keeps the mention of the '
-            'first annotator in `priority`, with its score. "majority" keeps a mention if the '
-            "annotators that found it have more than half of the weight of all annotators with "
-            "this label. The score is the weighted sum of their scores, divided by the weight of "
-            "all annotators with this label."
+        Meta(
+            description='"union" keeps all mentions. Among overlapping mentions, it keeps the '
+            'mention of the first annotator in `priority`, with its score. "majority" keeps a '
+            "mention if the annotators that found it have more than half of the weight of all "
+            "annotators with this label. The score is the weighted sum of their scores, divided by "
+            "the weight of all annotators with this label."
         ),
     ] = "union"
     priority: Annotated[
-        tuple[str, ...], Help("Names of all annotators in order of priority, for a union.")
+        tuple[str, ...],
+        Meta(description="Names of all annotators in order of priority, for a union."),
     ] = ()
-    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = True
+    weak: Annotated[
+        bool, Meta(description="Whether to store concepts and confidences of mentions.")
+    ] = True
 
     def __post_init__(self) -> None:
         if len(self.annotators) < 2:

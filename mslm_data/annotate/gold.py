@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from mslm_data.annotate import Annotations
 from mslm_data.data.documents import Documents
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gold:
+class Gold(Options, frozen=True, kw_only=True):
     """Keep the mentions of the source, whether gold or weak."""
 
-    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = False
+    weak: Annotated[
+        bool, Meta(description="Whether to store concepts and confidences of mentions.")
+    ] = False
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:

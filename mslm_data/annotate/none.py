@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from mslm_data.annotate import Annotations
 from mslm_data.data.documents import Documents, Mentions
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoMentions:
+class NoMentions(Options, frozen=True, kw_only=True):
     """Ignore the mentions of the source."""
 
     weak: ClassVar[bool] = False

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from mslm_data.annotate.boundaries import touches
 from mslm_data.annotate.cached import IN_PLACEHOLDER, CachedAnnotator, FoundMentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.reason import Reason
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.spacy_pipelines import PIECE, digest_pipeline, load_pipeline, pieces
 
 _BLANK = Reason("white space only")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpacyNer:
+class SpacyNer(Options, frozen=True, kw_only=True):
     """Find the entities (`doc.ents`) of a spaCy pipeline.
 
     Mentions have the labels of the pipeline, and the concept of its entity linker or entity ruler
@@ -28,44 +28,41 @@ class SpacyNer:
 
     model: Annotated[
         str,
-        Help(
-            "Name of an installed pipeline, such as `en_core_sci_sm`, or its folder. Loading a "
-            "pipeline runs its code."
+        Meta(
+            description="Name of an installed pipeline, such as `en_core_sci_sm`, or its folder. "
+            "Loading a pipeline runs its code."
         ),
     ] = ""
     exclude: Annotated[
         tuple[str, ...],
-        Help(
-            'Components to skip for speed, such as "parser" or "tagger", if the entities do not '
-            "need them. Default: none."
+        Meta(
+            description='Components to skip for speed, such as "parser" or "tagger", if the '
+            "entities do not need them. Default: none."
         ),
     ] = ()
     batch_size: Annotated[
         int,
-        Help(
-            "Number of texts per batch. Default: 1. Larger batches are faster with a trained "
-            "pipeline, but rounding then depends on the other texts of a batch, and may rarely "
-            "change an entity."
+        Meta(
+            ge=1,
+            description="Number of texts per batch. Default: 1. Larger batches are faster with a "
+            "trained pipeline, but rounding then depends on the other texts of a batch, and may "
+            "rarely change an entity.",
         ),
     ] = 1
     piece: Annotated[
         int,
-        Help(
-            "Maximum number of characters per text, below spaCy's limit of a million (E088). "
-            "Longer documents are cut at an empty line, a line end or a space; no entity is found "
-            "across a cut."
+        Meta(
+            ge=1,
+            lt=1_000_000,
+            description="Maximum number of characters per text, below spaCy's limit of a million "
+            "(E088). Longer documents are cut at an empty line, a line end or a space; no entity "
+            "is found across a cut.",
         ),
     ] = PIECE
-    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = True
+    weak: Annotated[
+        bool, Meta(description="Whether to store concepts and confidences of mentions.")
+    ] = True
     slow: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"expected batch_size of at least 1, got {self.batch_size}")
-        if not 1 <= self.piece < 1_000_000:
-            raise ValueError(
-                f"expected piece of at least 1 and under 1000000 characters, got {self.piece}"
-            )
 
     def digest(self) -> str:
         """Return a digest of the version of spaCy and all files of the pipeline."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import AnnotateError, CallError, PipelineError
@@ -98,8 +99,7 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
     return replace(
         pipeline,
         annotate=AnnotateOptions(use="model", options=options, labels=labels),
-        duplicates="keep",
-        decontaminate=(),
+        source=replace(pipeline.source, duplicates="keep", decontaminate=()),
     )
 
 

@@ -517,18 +517,18 @@ def choose_inputs(
                 "expected a sample or an input, got both; a sample has its own corpus, so leave "
                 "out one of them"
             )
-        if not pipeline.sample:
+        if not pipeline.source.sample:
             raise PipelineError(
                 f"pipeline '{pipeline.name}': it has no sample; pass your corpus (--input)"
             )
-        return [resources.path("vocab", pipeline.sample)]
+        return [resources.path("vocab", pipeline.source.sample)]
 
     if given:
         return localise(given)
     if pipeline.source.options.get("dataset"):  # the source fetches it from the hub
         return []
     with downloading() as progress:
-        return fetch(pipeline.name, pipeline.fetch, progress=progress)
+        return fetch(pipeline.name, pipeline.source.fetch, progress=progress)
 
 
 def choose_tokenizer(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -> Tokenizer:

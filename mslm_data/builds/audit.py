@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+from msgspec import structs
 
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
@@ -133,7 +134,7 @@ def audit(
 
     # Check all gold documents first: a corpus with too much loss must not cost a run of the models.
     use = "none" if gold.annotate.use == "none" else "gold"
-    bare = replace(gold, annotate=replace(gold.annotate, use=use, options={}))
+    bare = structs.replace(gold, annotate=structs.replace(gold.annotate, use=use, options={}))
     found_inputs = find_inputs(bare, inputs)
     with _gold_options():
         labels = _choose_labels(labels, _check_gold(found_inputs), gold, manifest)
@@ -273,7 +274,7 @@ def _check_gold(found: Inputs) -> Outcome:
 def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
     """Read the gold documents of each split, with mentions of some labels, or of all if empty."""
     pipeline = found.pipeline
-    wanted = replace(pipeline, annotate=replace(pipeline.annotate, labels=labels))
+    wanted = structs.replace(pipeline, annotate=structs.replace(pipeline.annotate, labels=labels))
     prefixes = found.prefixes()
     splits = {}
     for split, paths in found.files.items():

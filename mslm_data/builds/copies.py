@@ -134,13 +134,13 @@ def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hash
     words, offsets = _words(documents)
     exact = np.empty(len(documents), np.uint64)
     hash_rows(words, offsets, exact)
-    bands, places = sign(words, offsets, pipeline.duplicate_similarity)
+    bands, places = sign(words, offsets, pipeline.source.duplicate_similarity)
     return Hashes(ids, kinds, texts, np.diff(offsets), exact, bands, places)
 
 
 def looks_for_copies(pipeline: Pipeline) -> bool:
     """Return whether copies of documents are looked for, by their words."""
-    return pipeline.duplicates in ("count", "drop")
+    return pipeline.source.duplicates in ("count", "drop")
 
 
 def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
@@ -441,11 +441,11 @@ def find_kinds(hashes: Hashes, layout: _Layout, pipeline: Pipeline) -> npt.NDArr
     kinds[is_exact & ~stays] = _EXACT
 
     # The kernel compares the remaining documents with those that it has kept so far.
-    if pipeline.duplicate_similarity < 1:
+    if pipeline.source.duplicate_similarity < 1:
         roles = np.where(stays, STAYS, MAY_STAY)
         is_compared = (kinds == 0) & ~is_exact & (hashes.words >= WORDS)
         roles[~is_compared] = PASSED_OVER
-        is_near = _find_near(hashes, roles.astype(np.uint8), pipeline.duplicate_similarity)
+        is_near = _find_near(hashes, roles.astype(np.uint8), pipeline.source.duplicate_similarity)
         kinds[is_near & ~stays] = _NEAR
     return kinds
 
@@ -586,7 +586,7 @@ def check_equal_texts(found: Found, inputs: Inputs) -> None:
         if _is_most(split.elsewhere, split.texts):
             doubled.append(f"split '{name}': {split.elsewhere:,} of {split.texts:,} texts")
 
-    if doubled and inputs.pipeline.duplicates == "ask":
+    if doubled and inputs.pipeline.source.duplicates == "ask":
         shown = "\n".join(f"  {line}" for line in doubled[:_SHOWN])
         more = f"\n  and {len(doubled) - _SHOWN} more" if len(doubled) > _SHOWN else ""
         raise BuildError(

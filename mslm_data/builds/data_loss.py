@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from itertools import chain
 
 import msgspec
@@ -176,12 +175,12 @@ def _check_share(
     lost = {reason: number for reason, number in losses.items() if not reason.is_rule}
     number = sum(lost.values())
     # Divide, because a product such as 0.29 * 100 is less than 29.
-    if not number or number / total <= pipeline.max_loss:
+    if not number or number / total <= pipeline.source.max_loss:
         return
 
     raise BuildError(
         f"pipeline '{pipeline.name}', split '{split}': expected at most "
-        f"{100 * pipeline.max_loss:g}% of the {what} (source.max_loss), got {number:,} of "
+        f"{100 * pipeline.source.max_loss:g}% of the {what} (source.max_loss), got {number:,} of "
         f"{total:,}{_list_losses(pipeline, lost, first)}\n"
         "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
     )
@@ -218,7 +217,7 @@ def _list_losses(
 
 def _advice(pipeline: Pipeline, reason: Reason) -> str:
     """Return advice against a loss, if the source has the option for it; otherwise ""."""
-    options = {option.name for option in fields(make_source(pipeline))}
+    options = make_source(pipeline).__struct_fields__
     advice = [text for option, text in reason.advice.items() if option in options]
     return advice[0].replace("{set}", "--set") if advice else ""
 

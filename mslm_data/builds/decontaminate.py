@@ -101,7 +101,7 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
 
     exact = np.zeros(len(documents), np.bool_)
     near = np.zeros(len(documents), np.bool_)
-    for held_out in load_folders(pipeline.decontaminate):
+    for held_out in load_folders(pipeline.source.decontaminate):
         layout = lay_out(documents, sentences, held_out.table)
         ids = Ragged(layout.ids.astype(np.int32), layout.offsets)
         words = held_out.words.hashes(ids, layout.words.astype(np.int32))
@@ -135,7 +135,7 @@ def find_contaminated(
         ShardError: A shard of a folder is missing or damaged.
     """
     kinds = np.zeros(len(documents), np.uint8)
-    if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
+    if not pipeline.source.decontaminate or split in KEPT_WHOLE or not len(documents):
         return kinds
 
     bare = documents.with_mentions(Mentions.from_rows([()] * len(documents), documents.starts))

@@ -10,12 +10,12 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
@@ -71,8 +71,9 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         BuildError: The pipeline has too many labels.
     """
     # Make paths absolute: workers may have another working directory.
-    decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.decontaminate)
-    found = find_inputs(replace(pipeline, decontaminate=decontaminate), inputs)
+    decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.source.decontaminate)
+    source = replace(pipeline.source, decontaminate=decontaminate)
+    found = find_inputs(replace(pipeline, source=source), inputs)
     _check_names_are_utf8(found)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
@@ -126,11 +127,11 @@ def collect_identity(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     annotator = make_annotator(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
-    if pipeline.decontaminate:
-        effective["source"]["decontaminate"] = describe_folders(pipeline.decontaminate)
+    if pipeline.source.decontaminate:
+        effective["source"]["decontaminate"] = describe_folders(pipeline.source.decontaminate)
     identity = {
         "name": pipeline.name,
-        "about": pipeline.about.record(),
+        "about": msgspec.to_builtins(pipeline.about),
         "pipeline": effective,
         "annotator": annotator.digest(),
         "segmenter": make_segmenter(pipeline).digest(),
@@ -152,7 +153,8 @@ def collect_versions(pipeline: Pipeline) -> dict[str, str]:
     packages = _versions() | {
         plugin.distribution: plugin.version for plugin in list_plugins(pipeline)
     }
-    if pipeline.duplicates in ("count", "drop") and pipeline.duplicate_similarity != 1:
+    source = pipeline.source
+    if source.duplicates in ("count", "drop") and source.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
         packages["rensa"] = importlib.metadata.version("rensa")
     return packages
@@ -287,7 +289,7 @@ def make_plan(
             )
             for path in paths
         ]
-        units += _pack(split, pieces, unit_bytes, inputs.pipeline.shard.unit_bytes)
+        units += _pack(split, pieces, unit_bytes, inputs.pipeline.shard.input_bytes)
 
     files = tuple(
         InputFile(*(name, size), path in copies, digests[path].sha256 if path in digests else "")
@@ -310,7 +312,7 @@ def digest_files(run: Run, files: Sequence[Path]) -> dict[Path, FileDigest]:
 def choose_unit_bytes(pipeline: Pipeline) -> int:
     """Return the approximate number of input bytes per work unit."""
     is_slow = make_annotator(pipeline).slow
-    return min(SLOW_UNIT_BYTES if is_slow else UNIT_BYTES, pipeline.shard.unit_bytes)
+    return min(SLOW_UNIT_BYTES if is_slow else UNIT_BYTES, pipeline.shard.input_bytes)
 
 
 class _FileParts(NamedTuple):

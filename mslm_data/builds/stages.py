@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
@@ -18,7 +18,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import MslmDataError, SourceError
-from mslm_data.pipeline import OF_EVERY_SOURCE, SHARED, AnnotateOptions, Pipeline
+from mslm_data.pipeline import AnnotateOptions, Pipeline, SourceOptions
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
@@ -35,7 +35,10 @@ def make_source(pipeline: Pipeline) -> Source:
     """Make the pipeline's source."""
     where = f"pipeline '{pipeline.name}', [source]"
     source: Source = SOURCES.make(
-        pipeline.source.use, pipeline.source.options, where=where, also=OF_EVERY_SOURCE
+        pipeline.source.use,
+        pipeline.source.options,
+        where=where,
+        also=SourceOptions.__struct_fields__,
     )
     return source
 
@@ -46,7 +49,7 @@ def make_annotator(pipeline: Pipeline) -> Annotator:
         pipeline.annotate.use,
         pipeline.annotate.options,
         where=f"pipeline '{pipeline.name}', [annotate]",
-        also=SHARED,
+        also=AnnotateOptions.__struct_fields__,
     )
     return annotator
 
@@ -184,7 +187,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     """Find a pipeline's input files, and settle the options derived from all of them.
 
     Args:
-        pipeline: Uses its source and `shard.unit_bytes`.
+        pipeline: Uses its source and `shard.input_bytes`.
         inputs: Files or folders.
 
     Raises:

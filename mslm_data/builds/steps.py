@@ -563,7 +563,7 @@ class _Deaths:
     """Decides how a work unit goes on after its process has died."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._skips = pipeline.on_crash == "skip"
+        self._skips = pipeline.source.on_crash == "skip"
 
     def __call__(self, task: BuildUnit, how: str, noted: Any) -> BuildUnit:
         """Return the task to run next; see `engine.Run`.
@@ -668,7 +668,7 @@ def _check_labels(
 
 def _reads_first(pipeline: Pipeline) -> bool:
     """Return whether all units are read before one is annotated."""
-    drops = bool(pipeline.decontaminate) or looks_for_copies(pipeline)
+    drops = bool(pipeline.source.decontaminate) or looks_for_copies(pipeline)
     return drops or make_annotator(pipeline).slow
 
 

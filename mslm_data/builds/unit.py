@@ -320,7 +320,7 @@ def _choose(
     kept = np.ones(len(kinds), np.bool_)
     for kind, reason in enumerate(KINDS):
         numbers = np.flatnonzero(kinds == kind)
-        if reason is None or (kind in COPIES and pipeline.duplicates != "drop"):
+        if reason is None or (kind in COPIES and pipeline.source.duplicates != "drop"):
             continue
         if len(numbers):
             account.drop(documents, numbers, reason)

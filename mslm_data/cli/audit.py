@@ -182,23 +182,24 @@ def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pip
     Raises:
         PipelineError: An option is not allowed in `--set`.
     """
-    from mslm_data.pipeline import from_tables, with_sets
+    from mslm_data.pipeline import read
 
     _check_audited_options(manifest, sets)
     made = manifest.pipeline["annotate"]
     segment = manifest.pipeline["segment"]
     tables = {
+        "name": f"{manifest.name} of {folder}",
         "source": {"use": "conll"},  # a pipeline needs one; it is not used
         "annotate": {
             "use": made["use"],
             **made["options"],
             "labels": list(manifest.labels),
             "rename": made["rename"],
-            "leave_out_context": made.get("leave_out_context", []),
+            "leave_out_context": made["leave_out_context"],
         },
         "segment": {"use": segment["use"], **segment["options"]},
     }
-    return from_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}")
+    return read(tables, sets=sets)
 
 
 def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 import textwrap
@@ -203,10 +202,10 @@ def _uses(listing: str, as_json: bool) -> None:
 
 
 def _first_paragraph(kind: Any) -> str:
-    return " ".join(_prose(kind).partition("\n\n")[0].split())
+    return " ".join(prose(kind).partition("\n\n")[0].split())
 
 
-def _prose(kind: Any) -> str:
+def prose(kind: Any) -> str:
     """Return the docstring of a class up to `Attributes` or `Raises`, which are for programmers."""
     documentation = inspect.cleandoc(kind.__doc__ or "")
     return re.split(r"^(?:Attributes|Raises):$", documentation, maxsplit=1, flags=re.M)[0].rstrip()
@@ -217,22 +216,20 @@ def _use(listing: str, name: str, as_json: bool) -> None:
 
     Documentation and options are comments. Options of its own come first, then shared ones.
     """
-    from mslm_data.mask.toml import plain
-    from mslm_data.pipeline import OF_EVERY_ANNOTATOR, OF_EVERY_SOURCE, AnnotateOptions, Pipeline
-    from mslm_data.registry import REQUIRED, declared_options
+    from mslm_data.pipeline import shared_options
+    from mslm_data.registry import list_options
     from mslm_data.source.table import usual_tables
 
     registry = _registries()[listing]
     kind = registry.load(name)
-    text = _prose(kind)
-    options = declared_options(kind)
+    text = prose(kind)
+    options = list_options(kind)
     if listing == "sources":
         tables = usual_tables(name)
-        options += [one for one in declared_options(Pipeline) if one.name in OF_EVERY_SOURCE]
+        options += shared_options("source")
     elif listing == "annotators":
         tables = {"annotate": {"use": name}}
-        shared = declared_options(AnnotateOptions)
-        options += [one for one in shared if one.name in OF_EVERY_ANNOTATOR]
+        options += shared_options("annotate")
     else:
         tables = {"segment": {"use": name}}
 
@@ -243,7 +240,7 @@ def _use(listing: str, name: str, as_json: bool) -> None:
                 "text": text,
                 "options": {
                     option.name: {
-                        "default": None if option.default is REQUIRED else plain(option.default),
+                        "default": _default(option),
                         "help": option.help,
                         "words": option.words,
                     }
@@ -260,6 +257,15 @@ def _use(listing: str, name: str, as_json: bool) -> None:
             for option in options:
                 lines += ["", *_commented(option)]
     echo("\n".join(lines))
+
+
+def _default(option: Option) -> Any:
+    """Return the default as JSON; None if there is none."""
+    from msgspec import to_builtins
+
+    from mslm_data.registry import REQUIRED
+
+    return None if option.default is REQUIRED else to_builtins(option.default)
 
 
 def _commented(option: Option) -> list[str]:
@@ -322,7 +328,7 @@ def _strategy(name: str, as_json: bool) -> None:
     """Print the TOML file of a strategy, with its documentation as comments."""
     from mslm_data.mask import NO_MASKS, STRATEGIES, default_options, make
     from mslm_data.mask.table import summary
-    from mslm_data.registry import declared_options
+    from mslm_data.registry import list_options
 
     if name in NO_MASKS:
         make(name, {})  # raises with the name of the nearest strategy
@@ -331,7 +337,7 @@ def _strategy(name: str, as_json: bool) -> None:
     about = summary(full)
     kind = STRATEGIES.load(full)
     documentation = inspect.getdoc(kind) or ""
-    options = declared_options(kind)
+    options = list_options(kind)
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
     # Strategies made of parts have no useful defaults, so they show an example instead.
@@ -372,14 +378,14 @@ def _strategy(name: str, as_json: bool) -> None:
 def _picks(as_json: bool) -> None:
     """Print the tables of strategy files with their options."""
     from mslm_data.mask.file import PARTS, PICKS
-    from mslm_data.registry import declared_options
+    from mslm_data.registry import list_options
 
     tables = {f'use = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
     if as_json:
         listing = {
             name: {
                 option.name: {"help": option.help, "words": option.words}
-                for option in declared_options(part)
+                for option in list_options(part)
             }
             for name, part in tables.items()
         }
@@ -389,9 +395,9 @@ def _picks(as_json: bool) -> None:
     for number, (name, part) in enumerate(tables.items()):
         if number:
             echo()
-        for line in textwrap.wrap(f"{name}: {_prose(part)}", _WIDTH):
+        for line in textwrap.wrap(f"{name}: {prose(part)}", _WIDTH):
             echo(line)
-        for line in _wrapped(declared_options(part), defaults=True):
+        for line in _wrapped(list_options(part), defaults=True):
             echo(line)
 
 
@@ -405,10 +411,12 @@ def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[s
 
 def _shown_default(default: Any) -> str:
     """Return ` = DEFAULT`; "" if there is none, or for a table with its own options."""
-    if default is inspect.Parameter.empty:
+    from mslm_data.registry import REQUIRED, Options
+
+    if default is REQUIRED or isinstance(default, Options):
         return ""
     written = _as_toml(default)
-    return "" if written in (None, '""') or dataclasses.is_dataclass(default) else f" = {written}"
+    return "" if written in (None, '""') else f" = {written}"
 
 
 def _line(option: str, value: Any) -> str:
@@ -417,6 +425,8 @@ def _line(option: str, value: Any) -> str:
 
 def _as_toml(value: Any) -> str | None:
     """Return a value as TOML; None for None, which TOML cannot express."""
-    from mslm_data.mask.toml import inline, plain
+    from msgspec import to_builtins
 
-    return None if value is None else inline(plain(value))
+    from mslm_data.io.toml import inline
+
+    return None if value is None else inline(to_builtins(value))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, get_args
 
 from mslm_data.data.reason import Reason
 
-FLAGS = ("negated", "uncertain", "hypothetical", "historical", "family")
+Flag = Literal["negated", "uncertain", "hypothetical", "historical", "family"]
+FLAGS: tuple[Flag, ...] = get_args(Flag)
 """Flag `i` is bit `1 << i`::
 
     bit  flag          example, for the mention `diabetes`
@@ -19,7 +21,7 @@ FLAGS = ("negated", "uncertain", "hypothetical", "historical", "family")
 A mention with the value 17 (`1 + 16`) is negated, and about the family.
 """
 
-REASONS = {flag: Reason(f"context is {flag}", is_rule=True) for flag in FLAGS}
+REASONS: dict[str, Reason] = {flag: Reason(f"context is {flag}", is_rule=True) for flag in FLAGS}
 """Flag -> reason for dropping a mention with this flag, see `annotate.leave_out_context`."""
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from msgspec import Meta, to_builtins
+
 from mslm_data.errors import MslmDataError
+from mslm_data.io.toml import inline
 from mslm_data.mask.artefacts import iter_artefacts
 from mslm_data.mask.table import STRATEGIES, make
-from mslm_data.mask.toml import inline, plain
 from mslm_data.pipeline import parse_value
-from mslm_data.registry import REQUIRED, Option, declared_options
+from mslm_data.registry import REQUIRED, Option, list_options
 
 _WITHOUT_FORM = frozenset({"picks", "parts"})
 """Options with strategies or picks as values, which need a file."""
@@ -73,8 +75,7 @@ def declared(name: str) -> list[Option]:
     Raises:
         PipelineError: Unknown strategy.
     """
-    options = declared_options(STRATEGIES.load(name))
-    return [option for option in options if option.name != "origin"]
+    return list_options(STRATEGIES.load(name))
 
 
 def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
@@ -107,7 +108,7 @@ def clean_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
             cleaned[option] = _DECIMAL_COMMA.sub(r"\1.\2", text)
         else:
             cleaned[option] = text
-        if declaration and parse_value(cleaned[option]) == plain(declaration.default):
+        if declaration and parse_value(cleaned[option]) == to_builtins(declaration.default):
             del cleaned[option]
     return cleaned
 
@@ -136,17 +137,22 @@ def to_text(value: Any) -> str:
         return ""
     if isinstance(value, str) and parse_value(value) == value:
         return value
-    return inline(plain(value))
+    return inline(to_builtins(value))
 
 
 def _kind(option: Option) -> tuple[str, tuple[str, ...]]:
     """Return the kind of an option's input, and its list of values."""
-    # Rates are marked by name in their annotated type.
-    marks = getattr(option.type, "__metadata__", ())
-    if "rate" in marks or "share" in marks:
+    if _is_rate(option.type):
         return "rate", ()
     if option.words:
         return "words", tuple(map(to_text, option.words))
     if typing.get_args(option.type)[:1] == (bool,) or option.type is bool:
         return "words", ("true", "false")
     return "text", ()
+
+
+def _is_rate(hint: Any) -> bool:
+    """Return whether a type has numbers of at most 1."""
+    marks = getattr(hint, "__metadata__", ())
+    has_limit = any(1 in (mark.le, mark.lt) for mark in marks if isinstance(mark, Meta))
+    return has_limit or any(map(_is_rate, typing.get_args(hint)))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar, cast
 
-from mslm_data.lexicon.artefacts import ArtefactKind
+import msgspec
+from msgspec import Meta
+
+from mslm_data.lexicon.artefacts import LEXICON, SCORE_COLUMN, ArtefactKind
 
 T = TypeVar("T")
 
-
-def artefact(kind: ArtefactKind, default: str = "") -> Any:
-    """Declare a dataclass field with the file or folder of an artefact; "" for none.
-
-    Args:
-        kind: Kind of artefact.
-        default: Default file name. Default: "".
-    """
-    return dataclasses.field(default=default, metadata={"artefact": kind})
+LexiconFile = Annotated[str, Meta(extra={"artefact": LEXICON})]
+"""Option with the file of a lexicon; "" for none."""
+ScoreFolder = Annotated[str, Meta(extra={"artefact": SCORE_COLUMN})]
+"""Option with the folder of a score column; "" for none."""
 
 
 def iter_artefacts(value: Any) -> Iterator[str]:
@@ -26,10 +24,10 @@ def iter_artefacts(value: Any) -> Iterator[str]:
     if isinstance(value, tuple | list):
         for inner in value:
             yield from iter_artefacts(inner)
-    elif _is_part(value):
-        for field in dataclasses.fields(value):
-            inner = getattr(value, field.name)
-            if field.metadata.get("artefact"):
+    else:
+        for name, kind in _fields(type(value)).items():
+            inner = getattr(value, name)
+            if kind:
                 yield from [inner] if inner else []
             else:
                 yield from iter_artefacts(inner)
@@ -42,27 +40,40 @@ def with_artefacts(value: T, resolve: Callable[[str, ArtefactKind], str]) -> T:
         value: The strategy or part. Not changed.
         resolve: Function from name and kind of an artefact to its path.
     """
-    result: Any = value
     if isinstance(value, tuple | list):
-        result = tuple(with_artefacts(inner, resolve) for inner in value)
-    elif _is_part(value):
-        changed: dict[str, Any] = {}
-        for field in dataclasses.fields(result):
-            if field.name == "origin":
-                continue
-            inner = getattr(value, field.name)
-            kind = field.metadata.get("artefact")
-            if kind:
-                changed[field.name] = resolve(inner, kind) if inner else inner
-            else:
-                changed[field.name] = with_artefacts(inner, resolve)
-        result = dataclasses.replace(result, **changed)
-        if hasattr(value, "origin"):
-            # A plug-in's class need not have this field, see `table._with_origin`.
-            object.__setattr__(result, "origin", value.origin)
-    typed: T = result
-    return typed
+        return cast(T, tuple(with_artefacts(inner, resolve) for inner in value))
+
+    changed: dict[str, Any] = {}
+    for name, kind in _fields(type(value)).items():
+        inner = getattr(value, name)
+        if kind:
+            changed[name] = resolve(inner, kind) if inner else inner
+        else:
+            changed[name] = with_artefacts(inner, resolve)
+    if not changed:
+        return value
+
+    result: Any = _replace(value, changed)
+    if hasattr(value, "origin"):
+        object.__setattr__(result, "origin", value.origin)
+    return cast(T, result)
 
 
-def _is_part(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+def _fields(part: type) -> Mapping[str, ArtefactKind | None]:
+    """Return the fields of a strategy or a part, with the kind of artefact that they name."""
+    if dataclasses.is_dataclass(part):  # a strategy, whose artefacts are in its parts
+        return {field.name: None for field in dataclasses.fields(part) if field.init}
+    if not issubclass(part, msgspec.Struct):
+        return {}
+    return {field.name: _kind(field.type) for field in msgspec.structs.fields(part)}
+
+
+def _kind(hint: Any) -> ArtefactKind | None:
+    extras = [mark.extra or {} for mark in getattr(hint, "__metadata__", ())]
+    return next((extra["artefact"] for extra in extras if "artefact" in extra), None)
+
+
+def _replace(value: Any, changed: Mapping[str, Any]) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.replace(value, **changed)
+    return dataclasses.replace(value, **changed)

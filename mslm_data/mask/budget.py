@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.data.ragged import Array
-from mslm_data.mask.rate import Rate, check_limit, check_rate, check_share, rate_at
+from mslm_data.mask.rate import Limit, Rate, Share, rate_at
 from mslm_data.mask.rng import GATE, ROUND, RowRng
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 Rounding = Literal["up", "down", "nearest", "random"]
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Options, frozen=True):
     """The number of units or tokens that a pick may mask in each row.
 
     Raises:
@@ -29,47 +28,43 @@ class Budget:
 
     rate: Annotated[
         Rate,
-        Help(
-            'Share to mask, in `[0, 1]`. With `order.by = "bernoulli"`, the probability of '
-            "each unit instead of a budget."
+        Meta(
+            description='Share to mask, in `[0, 1]`. With `order.by = "bernoulli"`, the '
+            "probability of each unit instead of a budget."
         ),
     ]
     counts: Annotated[
         Literal["units", "tokens", "all tokens"],
-        Help(
-            "What the budget counts, and the base of the rate: the row's `units`; its "
+        Meta(
+            description="What the budget counts, and the base of the rate: the row's `units`; its "
             "`tokens` without special tokens; or `all tokens`, with special tokens, which are "
             "counted but never masked."
         ),
     ] = "units"
     rounding: Annotated[
         Rounding,
-        Help(
-            "Rounding of `rate * n`. `up` is the exact ceiling. The others compute in floats, "
-            "as released code does: `down` truncates, `nearest` rounds half to even, and "
-            "`random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so its mean is `rate "
-            "* n`."
+        Meta(
+            description="Rounding of `rate * n`. `up` is the exact ceiling. The others compute in "
+            "floats, as released code does: `down` truncates, `nearest` rounds half to even, and "
+            "`random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so its mean is `rate * "
+            "n`."
         ),
     ] = "up"
-    min_masked: Annotated[int, Help("Minimum budget of rows with a non-special token.")] = 0
-    max_masked: Annotated[int | None, Help("Maximum budget. Default: no limit.")] = None
+    min_masked: Annotated[
+        int, Meta(ge=0, description="Minimum budget of rows with a non-special token.")
+    ] = 0
+    max_masked: Annotated[Limit, Meta(description="Maximum budget. Default: no limit.")] = None
     overrun: Annotated[
         Literal["cut", "skip", "stop"],
-        Help(
-            "Action for a unit longer than the remaining budget: `cut` the unit, `skip` it "
-            "and try the next, or `stop`."
+        Meta(
+            description="Action for a unit longer than the remaining budget: `cut` the unit, "
+            "`skip` it and try the next, or `stop`."
         ),
     ] = "skip"
-    gate: Annotated[float, Help("Probability that the pick runs on a row.")] = 1.0
+    gate: Annotated[Share, Meta(description="Probability that the pick runs on a row.")] = 1.0
     total: Annotated[
-        bool, Help("Whether tokens masked by earlier picks count against this budget.")
+        bool, Meta(description="Whether tokens masked by earlier picks count against this budget.")
     ] = False
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
-        check_share("gate", self.gate)
-        check_limit("min_masked", self.min_masked)
-        check_limit("max_masked", self.max_masked)
 
     def excluded_rows(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
         """Return the rows excluded by the gate, bool `[N]`, or None without a gate."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
+from msgspec.structs import replace
 
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.choose import choose_each, choose_uniform
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
+from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
 from mslm_data.mask.pick import AnyPick, Pick, run
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
+from mslm_data.mask.rate import Rate, Share, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
-from mslm_data.registry import Help
+from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
+from mslm_data.registry import Options
 
 
 class HasNeeds(Protocol):
@@ -33,8 +36,7 @@ def combined_needs(parts: Iterable[HasNeeds]) -> frozenset[str]:
     return frozenset(need for part in parts for need in part.needs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneOf:
+class OneOf(Options, frozen=True, kw_only=True, tag_field="use", tag="one-of"):
     """Draw one of several lists of picks for each row.
 
     Raises:
@@ -42,18 +44,16 @@ class OneOf:
             to more than 1.
     """
 
-    tag: ClassVar[str] = "one-of"
-
     chances: Annotated[
         tuple[float, ...],
-        Help(
-            "Probability of each way. If they sum to less than 1, the remaining rows are not "
-            "masked."
+        Meta(
+            description="Probability of each way. If they sum to less than 1, the remaining rows "
+            "are not masked."
         ),
     ]
     ways: Annotated[
-        tuple[tuple[Any, ...], ...],
-        Help("The picks of each way, in order."),
+        tuple[tuple[ShippedPick, ...], ...],
+        Meta(description="The picks of each way, in order."),
     ]
 
     def __post_init__(self) -> None:
@@ -81,21 +81,22 @@ class OneOf:
             builder.take_rows(branch.plan(examples), way_of_row == way)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByEpoch:
+class ByEpoch(Options, frozen=True, kw_only=True, tag_field="use", tag="by-epoch"):
     """Use one list of picks after the other, each for some epochs, the last to the end.
 
     Raises:
         ValueError: `epochs` does not have one number per way but the last, or a number is negative.
     """
 
-    tag: ClassVar[str] = "by-epoch"
-
     epochs: Annotated[
-        tuple[int, ...],
-        Help("Number of epochs of each way. The last way has none, and lasts to the end."),
+        tuple[Annotated[int, Meta(ge=0)], ...],
+        Meta(
+            description="Number of epochs of each way. The last way has none, and lasts to the end."
+        ),
     ]
-    ways: Annotated[tuple[tuple[Any, ...], ...], Help("The picks of each way, in order.")]
+    ways: Annotated[
+        tuple[tuple[ShippedPick, ...], ...], Meta(description="The picks of each way, in order.")
+    ]
 
     def __post_init__(self) -> None:
         if len(self.epochs) != len(self.ways) - 1:
@@ -103,8 +104,6 @@ class ByEpoch:
                 f"epochs: expected one number for each of {len(self.ways)} ways but the last, got "
                 f"{len(self.epochs)}"
             )
-        if min(self.epochs, default=0) < 0:
-            raise ValueError(f"epochs: expected 0 or more, got {min(self.epochs)}")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -120,14 +119,15 @@ class ByEpoch:
         run(self.ways[way], examples, rng.for_pick(0), builder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithoutMentions:
+class WithoutMentions(Options, frozen=True, kw_only=True, tag_field="use", tag="without-mentions"):
     """Run a pick only in rows without mentions."""
 
-    tag: ClassVar[str] = "without-mentions"
-
     pick: Annotated[
-        Pick, Help("The pick. In these rows, its unspent budget replaces that of earlier picks.")
+        Pick,
+        Meta(
+            description="The pick. In these rows, its unspent budget replaces that of earlier "
+            "picks."
+        ),
     ]
 
     @property
@@ -148,27 +148,23 @@ class WithoutMentions:
         builder.take_rows(branch.plan(examples), rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
+class Hints(Options, frozen=True, kw_only=True, tag_field="use", tag="hints"):
     """Run a pick of the highest scores, then unmask some of its top units.
 
     Raises:
         ValueError: `show` is outside `[0, 1]`, or the pick has a random order, which has no top.
     """
 
-    tag: ClassVar[str] = "hints"
-
-    pick: Annotated[Pick, Help("The pick, with a rate r.")]
+    pick: Annotated[Pick, Meta(description="The pick, with a rate r.")]
     show: Annotated[
-        float,
-        Help(
-            "Share of the row's tokens that form the top. `show * r` of the row's tokens are "
-            "drawn uniformly from the top and unmasked."
+        Share,
+        Meta(
+            description="Share of the row's tokens that form the top. `show * r` of the row's "
+            "tokens are drawn uniformly from the top and unmasked."
         ),
     ]
 
     def __post_init__(self) -> None:
-        check_share("show", self.show)
         if not self.pick.order.has_top:
             raise ValueError(
                 f"pick: expected order 'highest', 'lowest' or 'first', got '{self.pick.order.by}'"
@@ -199,21 +195,15 @@ class Hints:
         choose_uniform(offsets, pool, counts, rng.streams(), MaskKind.NONE.value, builder.kinds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bernoulli:
+class Bernoulli(Options, frozen=True, kw_only=True, tag_field="use", tag="bernoulli"):
     """Mask each token that another pick would mask, independently with a probability.
 
     Raises:
         ValueError: `rate` is outside `[0, 1]`.
     """
 
-    tag: ClassVar[str] = "bernoulli"
-
-    pick: Annotated[Pick, Help("The pick whose tokens are eligible.")]
-    rate: Annotated[Rate, Help("Probability of each of its tokens.")]
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
+    pick: Annotated[Pick, Meta(description="The pick whose tokens are eligible.")]
+    rate: Annotated[Rate, Meta(description="Probability of each of its tokens.")]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -235,6 +225,22 @@ class Bernoulli:
         chosen = np.zeros_like(builder.kinds)
         choose_each(offsets, chances, rng.streams(), 1, chosen)
         np.copyto(builder.kinds, nested.kinds, where=chosen > 0)
+
+
+ShippedPick = (
+    Pick
+    | PlaceSpans
+    | GrowSpans
+    | InOrder
+    | Scattered
+    | Occurrences
+    | OneOf
+    | ByEpoch
+    | WithoutMentions
+    | Hints
+    | Bernoulli
+)
+"""All picks. A table names one by `use`."""
 
 
 def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:

@@ -7,13 +7,13 @@ and 10 % by random ids, and keep 10 % unchanged.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
@@ -27,16 +27,14 @@ from mslm_data.kernels.corrupt import (
     spread_actions,
 )
 from mslm_data.kernels.rng import name_streams
-from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon, open_lexicon
-from mslm_data.mask.artefacts import artefact
+from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.rng import ACTIONS, RANDOM_IDS
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, slots=True)
-class Corruption:
+class Corruption(Options, frozen=True):
     """Replacement of masked tokens.
 
     Raises:
@@ -45,33 +43,33 @@ class Corruption:
 
     shares: Annotated[
         str,
-        Help(
-            "`mask` replaces all masked tokens by `[MASK]`. Three numbers are the percentages "
-            "of `[MASK]`, random ids and unchanged tokens, such as `80-10-10`."
+        Meta(
+            description="`mask` replaces all masked tokens by `[MASK]`. Three numbers are the "
+            "percentages of `[MASK]`, random ids and unchanged tokens, such as `80-10-10`."
         ),
     ] = "mask"
     by: Annotated[
         Literal["token", "word", "unit", "run"],
-        Help(
-            "Tokens that get the same action: each `token` alone, all of a `word`, all of a "
-            "masked `unit`, or all of a `run` of masked tokens. Random ids are still drawn "
+        Meta(
+            description="Tokens that get the same action: each `token` alone, all of a `word`, all "
+            "of a masked `unit`, or all of a `run` of masked tokens. Random ids are still drawn "
             "for each token."
         ),
     ] = "token"
     random_ids: Annotated[
         Literal["ordinary", "vocabulary"],
-        Help(
-            "Source of random ids: `ordinary` ids, which are not special, or the whole "
+        Meta(
+            description="Source of random ids: `ordinary` ids, which are not special, or the whole "
             "`vocabulary`."
         ),
     ] = "ordinary"
     unigrams: Annotated[
-        str,
-        Help(
-            "File of a lexicon of single tokens with their counts, from which random ids are "
-            "drawn in proportion. Default: all ids are equally likely."
+        LexiconFile,
+        Meta(
+            description="File of a lexicon of single tokens with their counts, from which random "
+            "ids are drawn in proportion. Default: all ids are equally likely."
         ),
-    ] = artefact(LEXICON)
+    ] = ""
 
     def __post_init__(self) -> None:
         _percent(self.shares)

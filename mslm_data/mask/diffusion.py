@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, count_up
@@ -19,7 +20,6 @@ from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.rng import RATE, RowRng
 from mslm_data.mask.strategy import Origin, Strategy
 from mslm_data.mask.units import Units, mentions, runs
-from mslm_data.registry import Help
 
 DiffusionUnits = Literal["tokens", "words", "mentions"]
 
@@ -46,43 +46,41 @@ class Diffusion(Strategy):
 
     units: Annotated[
         DiffusionUnits,
-        Help(
-            "Units that are masked whole: single `tokens`, `words`, or `mentions` and every "
-            "token outside of them. Only masked mentions are of kind ELM."
+        Meta(
+            description="Units that are masked whole: single `tokens`, `words`, or `mentions` and "
+            "every token outside of them. Only masked mentions are of kind ELM."
         ),
     ] = "tokens"
     low: Annotated[
         float,
-        Help(
-            "Minimum rate, above 0. The variance of a loss divided by its rate grows with "
-            "-log(low)."
+        Meta(
+            gt=0,
+            lt=1,
+            description="Minimum rate, above 0. The variance of a loss divided by its rate grows "
+            "with -log(low).",
         ),
     ] = 0.001
-    high: Annotated[float, Help("Maximum rate.")] = 1.0
+    high: Annotated[float, Meta(gt=0, le=1, description="Maximum rate.")] = 1.0
     complement: Annotated[
         bool,
-        Help(
-            "Whether epoch 2k + 1 masks exactly the units that epoch 2k leaves visible, at "
-            "the rate 1 - t. No rate is then above 1 - `low`."
+        Meta(
+            description="Whether epoch 2k + 1 masks exactly the units that epoch 2k leaves "
+            "visible, at the rate 1 - t. No rate is then above 1 - `low`."
         ),
     ] = False
     sampling: Annotated[
         Literal["kronecker", "uniform"],
-        Help(
-            "Sampling of rates: `kronecker` is frac(u + epoch / golden ratio) with one u per "
-            "row, so the rates of a row cover the interval evenly over epochs; `uniform` "
+        Meta(
+            description="Sampling of rates: `kronecker` is frac(u + epoch / golden ratio) with one "
+            "u per row, so the rates of a row cover the interval evenly over epochs; `uniform` "
             "draws independently in each epoch."
         ),
     ] = "kronecker"
-    origin: Origin | None = field(
-        default=None, compare=False, kw_only=True, metadata={"option": False}
-    )
+    origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.low < self.high <= 1:
-            raise ValueError(
-                f"low, high: expected 0 < low < high <= 1, got {self.low} and {self.high}"
-            )
+        if self.low >= self.high:
+            raise ValueError(f"low, high: expected low < high, got {self.low} and {self.high}")
         if self.complement and self.low >= self._highest:
             raise ValueError(
                 f"low: expected less than 0.5 with complement, because rates are at most 1 - low, "

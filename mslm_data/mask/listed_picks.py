@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
-from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.trie import open_words
-from mslm_data.mask.artefacts import artefact
+from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import free_tokens, real_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
+from mslm_data.mask.rate import Limit, Rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.mask.units import Units
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InOrder:
+class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
     In each pass over a row, each n-gram masks its leftmost occurrence of which no token is masked
@@ -37,16 +35,14 @@ class InOrder:
         ValueError: `rate` is outside `[0, 1]`.
     """
 
-    tag: ClassVar[str] = "in-order"
-
-    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
+    lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "pmi.arrow"
     rate: Annotated[
         Rate,
-        Help("Budget: share of the row's non-special tokens. Rounded up, in decimal arithmetic."),
+        Meta(
+            description="Budget: share of the row's non-special tokens. Rounded up, in decimal "
+            "arithmetic."
+        ),
     ]
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -73,27 +69,21 @@ class InOrder:
         Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scattered:
+class Scattered(Options, frozen=True, kw_only=True, tag_field="use", tag="scattered"):
     """Mask the words of n-grams anywhere in a row, as the paper's released code does.
 
     Raises:
         ValueError: `rate` is outside `[0, 1]`.
     """
 
-    tag: ClassVar[str] = "scattered"
-
-    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
+    lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "pmi.arrow"
     rate: Annotated[
         Rate,
-        Help(
-            "Budget: share of the row's tokens that are neither special nor `[UNK]`. Rounded "
-            "up in floats."
+        Meta(
+            description="Budget: share of the row's tokens that are neither special nor `[UNK]`. "
+            "Rounded up in floats."
         ),
     ]
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -127,8 +117,7 @@ class Scattered:
         np.copyto(builder.kinds, np.uint8(MaskKind.BASE), where=pool != before)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrences:
+class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
     """Mask each occurrence of a lexicon's entries with a probability that gives an expected rate.
 
     There is no budget.
@@ -137,21 +126,15 @@ class Occurrences:
         ValueError: `rate` is outside `[0, 1]`, or `max_masked` is negative.
     """
 
-    tag: ClassVar[str] = "occurrences"
-
-    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "concepts.arrow")
-    rate: Annotated[Rate, Help("Expected share of the row's non-special tokens.")]
+    lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "concepts.arrow"
+    rate: Annotated[Rate, Meta(description="Expected share of the row's non-special tokens.")]
     max_masked: Annotated[
-        int | None,
-        Help(
-            "Number of masked tokens in a row after which no more entries are tried. Default: "
-            "no limit."
+        Limit,
+        Meta(
+            description="Number of masked tokens in a row after which no more entries are tried. "
+            "Default: no limit."
         ),
     ] = None
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
-        check_limit("max_masked", self.max_masked)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -9,17 +9,17 @@ if it costs its number of tokens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
 from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 OrderName = Literal[
     "uniform", "weighted", "highest", "lowest", "first", "bernoulli", "with_replacement"
@@ -29,8 +29,7 @@ OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 """Value of `Budget.overrun` -> constant of the kernels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Options, frozen=True):
     """The order in which units are masked until the budget is spent.
 
     Raises:
@@ -39,17 +38,20 @@ class Order:
 
     by: Annotated[
         OrderName,
-        Help(
-            "`uniform` draws units with equal probability; `weighted` draws in proportion to "
-            "scores; `highest` and `lowest` sort by score; `first` starts at the beginning of "
-            "the row. `bernoulli` has no budget: each unit is masked independently with "
-            "probability `rate`, times its score if there is one. `with_replacement` may draw "
+        Meta(
+            description="`uniform` draws units with equal probability; `weighted` draws in "
+            "proportion to scores; `highest` and `lowest` sort by score; `first` starts at the "
+            "beginning of the row. `bernoulli` has no budget: each unit is masked independently "
+            "with probability `rate`, times its score if there is one. `with_replacement` may draw "
             "a unit twice, which masks it once."
         ),
     ] = "uniform"
     score: Annotated[
         Score | None,
-        Help("Score of each unit. Units with a score of 0 or less are masked by `lowest` only."),
+        Meta(
+            description="Score of each unit. Units with a score of 0 or less are masked by "
+            "`lowest` only."
+        ),
     ] = None
 
     def __post_init__(self) -> None:

@@ -7,28 +7,26 @@ masked as a whole, the units that are eligible, the budget, and the order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
+from msgspec import Meta, field
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.grams import unite_words
-from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask import fused
-from mslm_data.mask.artefacts import artefact
+from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.eligible import count_masked, free_tokens, real_tokens
 from mslm_data.mask.orders import OVERRUNS, Candidates, Order
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import check_limit, follows_training
+from mslm_data.mask.rate import Limit, follows_training
 from mslm_data.mask.rng import BRANCH, RowRng
-from mslm_data.mask.toml import USUAL_PICK
 from mslm_data.mask.units import UNITS, UnitName, Units, mentions, runs
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
 class AnyPick(Protocol):
@@ -56,8 +54,7 @@ class AnyPick(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Options, frozen=True):
     """Units from a lexicon: the occurrences of its n-grams, and each word outside of them.
 
     An n-gram inside a larger one is no unit. Of overlapping n-grams, some are chosen at random as
@@ -66,8 +63,9 @@ class Listed:
     """
 
     lexicon: Annotated[
-        str, Help("File of the lexicon. The order of its entries does not matter.")
-    ] = artefact(LEXICON, "pmi.arrow")
+        LexiconFile,
+        Meta(description="File of the lexicon. The order of its entries does not matter."),
+    ] = "pmi.arrow"
 
     def find(self, examples: Examples, rng: RowRng, *, generic: bool) -> Units:
         """Return the units of each row.
@@ -99,8 +97,7 @@ class Listed:
         return runs(examples, numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class Eligible:
+class Eligible(Options, frozen=True):
     """Conditions on the units of a pick. Special and masked tokens are never eligible.
 
     Raises:
@@ -109,21 +106,21 @@ class Eligible:
 
     where: Annotated[
         Literal["any", "generic", "mentions"],
-        Help(
-            "`any` unit; `generic` units, which do not overlap a mention; or units inside "
-            "`mentions`."
+        Meta(
+            description="`any` unit; `generic` units, which do not overlap a mention; or units "
+            "inside `mentions`."
         ),
     ] = "any"
     longest: Annotated[
-        int | None,
-        Help("Maximum length of a unit in tokens; not for single `tokens`. Default: no limit."),
+        Limit,
+        Meta(
+            description="Maximum length of a unit in tokens; not for single `tokens`. Default: no "
+            "limit."
+        ),
     ] = None
     unknown: Annotated[
-        bool, Help("Whether units with `[UNK]`, a useless target, are eligible.")
+        bool, Meta(description="Whether units with `[UNK]`, a useless target, are eligible.")
     ] = False
-
-    def __post_init__(self) -> None:
-        check_limit("longest", self.longest)
 
     @property
     def excludes_nothing(self) -> bool:
@@ -131,8 +128,7 @@ class Eligible:
         return self.where == "any" and self.longest is None and self.unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Options, frozen=True, tag_field="use", tag="units"):
     """Mask units of each row, up to a budget.
 
     `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.
@@ -142,27 +138,27 @@ class Pick:
             tokens, or `eligible.longest` is set for single tokens.
     """
 
-    tag: ClassVar[str] = USUAL_PICK
-
     units: Annotated[
         UnitName | Listed,
-        Help(
-            "Tokens to mask together: single `tokens`; `words`; `chunks` between white space; "
-            "`mentions`; the `released pieces` of the paper's code (each sub-word of a "
-            "mention's first word, the last one with the rest of the mention); or the n-grams "
-            'of a lexicon, such as `units = {lexicon = "pmi.arrow"}`.'
+        Meta(
+            description="Tokens to mask together: single `tokens`; `words`; `chunks` between white "
+            "space; `mentions`; the `released pieces` of the paper's code (each sub-word of a "
+            "mention's first word, the last one with the rest of the mention); or the n-grams of a "
+            'lexicon, such as `units = {lexicon = "pmi.arrow"}`.'
         ),
     ]
-    budget: Annotated[Budget, Help("Number of units or tokens to mask.")]
-    eligible: Annotated[Eligible, Help("Conditions on the units.")] = field(
+    budget: Annotated[Budget, Meta(description="Number of units or tokens to mask.")]
+    eligible: Annotated[Eligible, Meta(description="Conditions on the units.")] = field(
         default_factory=Eligible
     )
-    order: Annotated[Order, Help("Order in which units are masked.")] = field(default_factory=Order)
+    order: Annotated[Order, Meta(description="Order in which units are masked.")] = field(
+        default_factory=Order
+    )
     kind: Annotated[
         Literal["base", "entity"],
-        Help(
-            "Kind of the masked tokens, which selects their loss weight: `base` (BLM) or "
-            "`entity` (ELM)."
+        Meta(
+            description="Kind of the masked tokens, which selects their loss weight: `base` (BLM) "
+            "or `entity` (ELM)."
         ),
     ] = "base"
 

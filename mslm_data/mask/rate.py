@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.mask.rng import RATE, RowRng
-from mslm_data.registry import Help
+from mslm_data.registry import Options
+
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+"""A number in `[0, 1]`."""
+
+Limit: TypeAlias = Annotated[int, Meta(ge=0)] | None
+"""A maximum of 0 or more, or None for no limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(Options, frozen=True, kw_only=True):
     """A rate that changes, such as `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`.
 
     `linear` moves from `start` to `stop` and stays there (Ankner et al. 2024: 0.3 to 0.15; Yang et
@@ -33,35 +38,39 @@ class Schedule:
 
     shape: Annotated[
         Literal["linear", "cosine", "uniform", "phases"],
-        Help("Shape of the schedule: `linear`, `cosine`, `uniform` or `phases`."),
+        Meta(description="Shape of the schedule: `linear`, `cosine`, `uniform` or `phases`."),
     ]
     start: Annotated[
-        float | None,
-        Help("First rate, or the minimum of `uniform`, in `[0, 1]`. Not for `phases`."),
+        Share | None,
+        Meta(description="First rate, or the minimum of `uniform`, in `[0, 1]`. Not for `phases`."),
     ] = None
     stop: Annotated[
-        float | None,
-        Help("Rate after `over`, or the maximum of `uniform`, in `[0, 1]`. Not for `phases`."),
+        Share | None,
+        Meta(
+            description="Rate after `over`, or the maximum of `uniform`, in `[0, 1]`. Not for "
+            "`phases`."
+        ),
     ] = None
     over: Annotated[
         int,
-        Help(
-            "Number of epochs, steps or tokens from `start` to `stop`, 1 or more. Not for "
-            "`uniform` and `phases`."
+        Meta(
+            ge=1,
+            description="Number of epochs, steps or tokens from `start` to `stop`, 1 or more. Not "
+            "for `uniform` and `phases`.",
         ),
     ] = 1
     phases: Annotated[
-        tuple[tuple[int, float], ...] | None,
-        Help(
-            "Only for `phases`: pairs of a phase's first epoch, step or token, increasing "
-            "from 0, and its rate in `[0, 1]`."
+        tuple[tuple[int, Share], ...] | None,
+        Meta(
+            description="Only for `phases`: pairs of a phase's first epoch, step or token, "
+            "increasing from 0, and its rate in `[0, 1]`."
         ),
     ] = None
     per: Annotated[
         Literal["epoch", "step", "tokens"],
-        Help(
-            "Unit of `over` and `phases`: the `epoch`, the training `step`, or the number of "
-            "`tokens` seen by all ranks before the step. For steps and tokens, pass the "
+        Meta(
+            description="Unit of `over` and `phases`: the `epoch`, the training `step`, or the "
+            "number of `tokens` seen by all ranks before the step. For steps and tokens, pass the "
             "number to `plan`."
         ),
     ] = "epoch"
@@ -76,9 +85,6 @@ class Schedule:
         for name, end in (("start", self.start), ("stop", self.stop)):
             if end is None:
                 raise ValueError(f"{name}: expected a rate for shape '{self.shape}', got none")
-            check_share(name, end)
-        if self.over < 1:
-            raise ValueError(f"over: expected 1 or more, got {self.over}")
 
     def _check_phases(self) -> None:
         if self.start is not None or self.stop is not None:
@@ -91,8 +97,6 @@ class Schedule:
         beginnings = [beginning for beginning, _ in self.phases]
         if beginnings[0] != 0 or any(a >= b for a, b in pairwise(beginnings)):
             raise ValueError(f"phases: expected beginnings increasing from 0, got {beginnings}")
-        for _, rate in self.phases:
-            check_share("phases", rate)
 
     @property
     def follows_training(self) -> bool:
@@ -140,14 +144,8 @@ class Schedule:
         return round(stop + (start - stop) * remaining, 6)
 
 
-Rate: TypeAlias = Annotated[float | Schedule, "rate"]
+Rate: TypeAlias = Share | Schedule
 """A number in `[0, 1]`, or a schedule."""
-
-Share: TypeAlias = Annotated[float, "share"]
-"""A number in `[0, 1]`."""
-
-Limit: TypeAlias = Annotated[int | None, "limit"]
-"""A maximum of 0 or more, or None for no limit."""
 
 
 def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float64]:
@@ -160,50 +158,3 @@ def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float
 def follows_training(rate: float | Schedule) -> bool:
     """Return whether a rate depends on the training step or the number of tokens seen."""
     return isinstance(rate, Schedule) and rate.follows_training
-
-
-def check_rate(name: str, rate: float | Schedule) -> None:
-    """Check that a constant rate is in `[0, 1]`. A schedule checks itself.
-
-    Raises:
-        ValueError: The rate is outside `[0, 1]`.
-    """
-    if not isinstance(rate, Schedule):
-        check_share(name, rate)
-
-
-def check_share(name: str, value: float) -> None:
-    """Check that a number is in `[0, 1]`.
-
-    Raises:
-        ValueError: The number is outside `[0, 1]`.
-    """
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name}: expected a rate in [0, 1], got {value}")
-
-
-def check_limit(name: str, value: int | None) -> None:
-    """Check that a limit is None, or 0 or more.
-
-    Raises:
-        ValueError: The limit is negative.
-    """
-    if value is not None and value < 0:
-        raise ValueError(f"{name}: expected 0 or more, or none for no limit, got {value}")
-
-
-def check_option(name: str, hint: Any, value: Any) -> None:
-    """Check the value of an option of type `Rate`, `Share` or `Limit`.
-
-    Args:
-        name: Name of the option, for the error message.
-        hint: Its type, with `Annotated`.
-        value: Its value.
-
-    Raises:
-        ValueError: The value is out of range.
-    """
-    checks = {"rate": check_rate, "share": check_share, "limit": check_limit}
-    for mark in getattr(hint, "__metadata__", ()):
-        if mark in checks:
-            checks[mark](name, value)

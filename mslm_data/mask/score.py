@@ -7,33 +7,31 @@ vocab` makes both.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from mslm_data.kernels.tokens import reduce_units
-from mslm_data.lexicon.artefacts import LEXICON, SCORE_COLUMN
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.trie import Trie, open_trie, open_words
-from mslm_data.mask.artefacts import artefact
-from mslm_data.mask.rate import check_share
+from mslm_data.mask.artefacts import LexiconFile, ScoreFolder
+from mslm_data.mask.rate import Share
 from mslm_data.mask.units import Units, words
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 Transform = Literal["none", "flag", "unflagged", "swish", "rank"]
 _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Options, frozen=True, kw_only=True):
     """The score of each unit, such as `{lexicon = "difference.arrow", transform = "rank"}`.
 
     Raises:
@@ -42,45 +40,44 @@ class Score:
     """
 
     lexicon: Annotated[
-        str,
-        Help(
-            "File of a lexicon with an entry per unit. A single token has the score of its "
-            'word or, with `by = "token"`, its own.'
+        LexiconFile,
+        Meta(
+            description="File of a lexicon with an entry per unit. A single token has the score of "
+            'its word or, with `by = "token"`, its own.'
         ),
-    ] = artefact(LEXICON)
-    column: Annotated[str, Help("Folder of a score column, instead of a lexicon.")] = artefact(
-        SCORE_COLUMN
-    )
+    ] = ""
+    column: Annotated[
+        ScoreFolder, Meta(description="Folder of a score column, instead of a lexicon.")
+    ] = ""
     by: Annotated[
         Literal["word", "token"],
-        Help("Whether single tokens are looked up by `word` or by `token`."),
+        Meta(description="Whether single tokens are looked up by `word` or by `token`."),
     ] = "word"
     over: Annotated[
         Literal["max", "mean", "sum", "first"],
-        Help(
-            "Reduction of the column's scores over the tokens of a unit: `max`, `mean`, "
-            "`sum`, or the `first` score."
+        Meta(
+            description="Reduction of the column's scores over the tokens of a unit: `max`, "
+            "`mean`, `sum`, or the `first` score."
         ),
     ] = "max"
     transform: Annotated[
         Transform,
-        Help(
-            "`none` keeps scores; `flag` is 1 for scores above 0 and 0 otherwise, `unflagged` "
-            "the reverse; `swish` is `s / (1 + exp(-s))`; `rank` is the rank in the row, 1 "
-            "for the lowest score. Tokens with the score of their word also have its rank."
+        Meta(
+            description="`none` keeps scores; `flag` is 1 for scores above 0 and 0 otherwise, "
+            "`unflagged` the reverse; `swish` is `s / (1 + exp(-s))`; `rank` is the rank in the "
+            "row, 1 for the lowest score. Tokens with the score of their word also have its rank."
         ),
     ] = "none"
-    missing: Annotated[float, Help("Score of units that are not in the lexicon.")] = 0.0
+    missing: Annotated[float, Meta(description="Score of units that are not in the lexicon.")] = 0.0
     alpha: Annotated[
-        float,
-        Help(
-            "Share of each score to keep, in `[0, 1]`. The rest is spread evenly over the "
-            "row's units. Below 1, negative scores count as 0."
+        Share,
+        Meta(
+            description="Share of each score to keep, in `[0, 1]`. The rest is spread evenly over "
+            "the row's units. Below 1, negative scores count as 0."
         ),
     ] = 1.0
 
     def __post_init__(self) -> None:
-        check_share("alpha", self.alpha)
         if not math.isfinite(self.missing):
             raise ValueError(f"missing: expected a finite number, got {self.missing}")
         if bool(self.lexicon) == bool(self.column):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
@@ -17,13 +17,12 @@ from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
+from mslm_data.mask.rate import Rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceSpans:
+class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
     """Mask spans of tokens that do not overlap, up to a budget in tokens.
 
     The row's tokens are visited once, in random order. At each token a length is drawn. The span is
@@ -33,27 +32,27 @@ class PlaceSpans:
         ValueError: `rate` is outside `[0, 1]`, or not `1 <= shortest <= longest`.
     """
 
-    tag: ClassVar[str] = "place-spans"
-
-    rate: Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
-    shortest: Annotated[int, Help("Minimum drawn length in tokens, 1 or more.")]
+    rate: Annotated[
+        Rate, Meta(description="Budget: share of the row's non-special tokens. Rounded up.")
+    ]
+    shortest: Annotated[int, Meta(ge=1, description="Minimum drawn length in tokens, 1 or more.")]
     longest: Annotated[
-        int, Help("Maximum drawn length in tokens. All lengths between are equally likely.")
+        int,
+        Meta(description="Maximum drawn length in tokens. All lengths between are equally likely."),
     ]
     released: Annotated[
         bool,
-        Help(
-            "Whether spans start at words only, and `[UNK]` is not counted in the base of the "
-            "rate, as in the paper's released code."
+        Meta(
+            description="Whether spans start at words only, and `[UNK]` is not counted in the base "
+            "of the rate, as in the paper's released code."
         ),
     ] = False
 
     def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
-        if not 1 <= self.shortest <= self.longest:
+        if self.shortest > self.longest:
             raise ValueError(
-                "shortest, longest: expected 1 <= shortest <= longest, got "
-                f"{self.shortest}, {self.longest}"
+                f"shortest, longest: expected shortest <= longest, got {self.shortest}, "
+                f"{self.longest}"
             )
 
     @property
@@ -82,8 +81,7 @@ class PlaceSpans:
         builder.unspent += quota
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrowSpans:
+class GrowSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="grow-spans"):
     """Mask spans of whole words that may overlap, up to a budget in tokens.
 
     The last span is cut to the budget, so the budget is always spent exactly.
@@ -92,24 +90,24 @@ class GrowSpans:
         ValueError: `rate` is outside `[0, 1]`, `chance` outside `(0, 1)`, or `longest` below 1.
     """
 
-    tag: ClassVar[str] = "grow-spans"
-
-    rate: Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
-    chance: Annotated[
-        float, Help("Success probability of the geometric distribution of lengths, in `(0, 1)`.")
+    rate: Annotated[
+        Rate, Meta(description="Budget: share of the row's non-special tokens. Rounded up.")
     ]
-    longest: Annotated[int, Help("Maximum length of a span, in words, 1 or more.")]
+    chance: Annotated[
+        float,
+        Meta(
+            gt=0,
+            lt=1,
+            description="Success probability of the geometric distribution of lengths.",
+        ),
+    ]
+    longest: Annotated[int, Meta(ge=1, description="Maximum length of a span, in words.")]
     mentions: Annotated[
-        bool, Help("Whether each turn masks a mention instead of a span with probability 1/2.")
+        bool,
+        Meta(
+            description="Whether each turn masks a mention instead of a span with probability 1/2."
+        ),
     ] = False
-
-    def __post_init__(self) -> None:
-        check_rate("rate", self.rate)
-        if not 0 < self.chance < 1 or self.longest < 1:
-            raise ValueError(
-                "chance, longest: expected chance in (0, 1) and longest of 1 or more, got "
-                f"{self.chance}, {self.longest}"
-            )
 
     @property
     def needs(self) -> frozenset[str]:

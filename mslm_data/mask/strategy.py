@@ -13,23 +13,30 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta, to_builtins
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.draw import macros, notebook_html
 from mslm_data.draw.sample import sample
 from mslm_data.errors import MslmDataError
-from mslm_data.mask.combined_picks import check_chances, choose_ways, combined_needs, simple_picks
+from mslm_data.io.toml import dump
+from mslm_data.mask.combined_picks import (
+    ShippedPick,
+    check_chances,
+    choose_ways,
+    combined_needs,
+    simple_picks,
+)
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import MaskPlan, PlanBuilder
 from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
-from mslm_data.mask.toml import dump, to_table
-from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ class Strategy(ABC):
 
     def __repr__(self) -> str:
         """Return the strategy as a TOML file."""
-        return dump(self.table(), "mask")
+        return dump({"mask": self.table()})
 
     def _repr_html_(self) -> str:
         """Return its masks of a sample sentence as HTML, in one epoch and over many."""
@@ -168,20 +175,25 @@ class Recipe(Strategy):
     """Mask with a list of picks, each on the tokens not masked by earlier picks.
 
     Raises:
-        ValueError: There are no picks or more than `MAX_PICKS`; or the corruption replaces whole
-            units (`by = "unit"`) and a pick masks tokens outside units.
+        ValueError: There are no picks or more than `MAX_PICKS`; a value of a pick is wrong; or the
+            corruption replaces whole units (`by = "unit"`) and a pick masks tokens outside units.
     """
 
-    picks: Annotated[tuple[Any, ...], Help("Picks, in order of execution. At least one.")]
-    corruption: Annotated[Corruption, Help("How masked tokens are replaced.")] = field(
+    picks: Annotated[
+        tuple[ShippedPick, ...], Meta(description="Picks, in order of execution. At least one.")
+    ]
+    corruption: Annotated[Corruption, Meta(description="How masked tokens are replaced.")] = field(
         default_factory=Corruption
     )
-    origin: Origin | None = field(
-        default=None, compare=False, kw_only=True, metadata={"option": False}
-    )
+    origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "picks", tuple(self.picks))
+        try:
+            # Picks that were made by direct calls are not checked yet.
+            msgspec.convert(to_builtins(self.picks), tuple[ShippedPick, ...])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"picks: {error}") from None
         if not 1 <= len(self.picks) <= MAX_PICKS:
             raise ValueError(f"picks: expected 1 to {MAX_PICKS}, got {len(self.picks)}")
         if self.corruption.by == "unit":
@@ -197,8 +209,8 @@ class Recipe(Strategy):
 
     def table(self) -> dict[str, Any]:
         return {
-            "corruption": to_table(self.corruption),
-            "picks": [to_table(pick) for pick in self.picks],
+            "corruption": to_builtins(self.corruption),
+            "picks": to_builtins(self.picks),
         }
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
@@ -223,17 +235,15 @@ class Mixture(Strategy):
             negative, or the chances sum to more than 1.
     """
 
-    parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
+    parts: Annotated[tuple[Strategy, ...], Meta(description="The strategies.")]
     chances: Annotated[
         tuple[float, ...],
-        Help(
-            "Probability of each strategy. If they sum to less than 1, the remaining rows are "
-            "not masked."
+        Meta(
+            description="Probability of each strategy. If they sum to less than 1, the remaining "
+            "rows are not masked."
         ),
     ]
-    origin: Origin | None = field(
-        default=None, compare=False, kw_only=True, metadata={"option": False}
-    )
+    origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         check_chances(self.chances)
@@ -294,14 +304,14 @@ class Curriculum(Strategy):
             last, or a number is below 1.
     """
 
-    parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
+    parts: Annotated[tuple[Strategy, ...], Meta(description="The strategies.")]
     epochs: Annotated[
         tuple[int, ...],
-        Help("Number of epochs of each strategy, 1 or more. The last strategy has none."),
+        Meta(
+            description="Number of epochs of each strategy, 1 or more. The last strategy has none."
+        ),
     ] = ()
-    origin: Origin | None = field(
-        default=None, compare=False, kw_only=True, metadata={"option": False}
-    )
+    origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -351,6 +361,6 @@ def _check_units(picks: Sequence[AnyPick]) -> None:
     for pick in simple_picks(picks):
         if isinstance(pick, PlaceSpans | GrowSpans | Scattered):
             raise ValueError(
-                f"corruption: by = 'unit' needs picks of units, but '{pick.tag}' masks no units; "
-                "use by = 'run' or 'word'"
+                "corruption: by = 'unit' needs picks of units, but "
+                f"'{pick.__struct_config__.tag}' masks no units; use by = 'run' or 'word'"
             )

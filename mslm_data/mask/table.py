@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mslm_data.errors import PipelineError
-from mslm_data.registry import Registry, declared_options, from_options
+from mslm_data.registry import Registry, from_options, list_options
 
 if TYPE_CHECKING:
-    from mslm_data.mask.strategy import Origin, Strategy
+    from mslm_data.mask.strategy import Origin, Recipe, Strategy
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
 """The source of a strategy: the `paper`; the code its authors `released`; a paper or code `adapted`
@@ -215,13 +215,10 @@ def parse_strategy(table: Mapping[str, Any], *, where: str) -> Strategy:
     Raises:
         PipelineError: A name or an option is unknown at any depth, or a value is invalid.
     """
-    from mslm_data.mask.file import parse_recipe
-
     if "use" not in table:
         if "picks" not in table:
             raise PipelineError(f'{where}: expected use = "NAME", or a list of picks, got neither')
-        recipe: Strategy = parse_recipe(table, where=where)
-        return recipe
+        return _make_recipe(table, where=where)
 
     name = table["use"]
     if not isinstance(name, str):
@@ -236,7 +233,7 @@ def default_options(name: str) -> dict[str, Any]:
     Raises:
         PipelineError: The name is unknown.
     """
-    return {option.name: option.default for option in declared_options(STRATEGIES.load(name))}
+    return {option.name: option.default for option in list_options(STRATEGIES.load(name))}
 
 
 def varied(strategy: Strategy, **options: Any) -> Strategy:
@@ -285,8 +282,6 @@ def summary(name: str) -> Summary:
 
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
     """Make a registered strategy, after the strategies and picks nested in its options."""
-    from mslm_data.mask.file import parse_recipe
-    from mslm_data.mask.rate import check_option
     from mslm_data.mask.strategy import Origin, Strategy
 
     if name in NO_MASKS:
@@ -294,7 +289,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
 
     full = STRATEGIES.resolve(name)
     if full == "picks.v1":
-        return _with_origin(parse_recipe(options, where=where), Origin(full, options))
+        return _with_origin(_make_recipe(options, where=where), Origin(full, options))
 
     options = dict(options)
     if isinstance(options.get("parts"), list | tuple):
@@ -302,7 +297,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             part if isinstance(part, Strategy) else _part(part, where=f"{where}: parts[{number}]")
             for number, part in enumerate(options["parts"])
         )
-    made: Any = from_options(STRATEGIES.load(full), options, where=where, check=check_option)
+    made: Any = from_options(STRATEGIES.load(full), options, where=where)
     all_options = {
         option: options.get(option, default) for option, default in default_options(full).items()
     }
@@ -312,6 +307,13 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             f"got {type(made).__name__}"
         )
     return _with_origin(made, Origin(full, all_options))
+
+
+def _make_recipe(table: Mapping[str, Any], *, where: str) -> Recipe:
+    from mslm_data.mask.file import complete_recipe
+    from mslm_data.mask.strategy import Recipe
+
+    return from_options(Recipe, complete_recipe(table), where=where)
 
 
 def _with_origin(strategy: Strategy, origin: Origin) -> Strategy:

@@ -1,6 +1,6 @@
 """Segmentation: splits documents into sentences, which become rows.
 
-A segmenter is a frozen dataclass whose fields are its options, with one method, `sentences`.
+A segmenter is a class of `Options`, whose fields are its options, with one method, `sentences`.
 """
 
 from __future__ import annotations
@@ -39,5 +39,4 @@ SEGMENTERS = Registry(
         "whole": "mslm_data.segment.given:Whole",
     },
     plugins="mslm_data.segmenters",
-    has=("digest", "sentences"),
 )

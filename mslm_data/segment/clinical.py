@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Meta
+
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clinical:
+class Clinical(Options, frozen=True, kw_only=True):
     """Split clinical notes into sentences by rules. Default for clinical notes.
 
     The rules handle section heads, lists, wrapped lines, lines joined by commas
@@ -34,10 +34,10 @@ class Clinical:
 
     heads: Annotated[
         Heads,
-        Help(
-            'Sentence of a section head on a separate line: "next" makes it the start of the next '
-            'sentence, "own" a sentence by itself. Short rows are masked too much, because budgets '
-            "are rounded up: half of a row of two words."
+        Meta(
+            description='Sentence of a section head on a separate line: "next" makes it the start '
+            'of the next sentence, "own" a sentence by itself. Short rows are masked too much, '
+            "because budgets are rounded up: half of a row of two words."
         ),
     ] = "next"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.data.ragged import Ragged
+from mslm_data.registry import Options
 from mslm_data.segment.cover import cover
 
 
-@dataclass(frozen=True, kw_only=True)
-class GivenSentences:
+class GivenSentences(Options, frozen=True, kw_only=True):
     """Keep the sentences or passages of the source; a document without any is one sentence."""
 
     def digest(self) -> str:
@@ -23,8 +21,7 @@ class GivenSentences:
         return cover(documents, Ragged(sentences.starts, sentences.offsets))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Whole:
+class Whole(Options, frozen=True, kw_only=True):
     """Make each document one sentence, as Abaho et al. 2024 did for the notes of MIMIC-III."""
 
     def digest(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mslm_data.data.document import Placeholder, overwrite
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.errors import PipelineError
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.spacy_pipelines import digest_pipeline, load_pipeline, pieces
 
@@ -18,8 +19,7 @@ _NOT_NEEDED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpacySentences:
+class SpacySentences(Options, frozen=True, kw_only=True):
     """Split documents into sentences by a spaCy pipeline, without cutting placeholders or mentions.
 
     A trained pipeline uses grammar, but ignores the layout of notes; for notes, see `Clinical`.
@@ -28,9 +28,9 @@ class SpacySentences:
 
     model: Annotated[
         str,
-        Help(
-            "Pipeline with a parser, senter or sentencizer: the name of an installed one, or its "
-            "folder. Long documents are processed in parts of 100,000 characters."
+        Meta(
+            description="Pipeline with a parser, senter or sentencizer: the name of an installed "
+            "one, or its folder. Long documents are processed in parts of 100,000 characters."
         ),
     ] = ""
 

@@ -110,7 +110,7 @@ def check_token_count(tokens: int) -> None:
     """Check that the number of tokens fits into the 32-bit offsets of Arrow lists."""
     if tokens >= 1 << 31:
         raise ShardError(
-            "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
+            "shard: expected fewer than 2**31 tokens; choose a smaller shard.input_bytes"
         )
 
 
@@ -232,7 +232,7 @@ def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
     offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
     if offsets[-1] >= 1 << 31:
         raise ShardError(
-            "shard: expected less than 2 GiB of text; choose a smaller shard.unit_bytes"
+            "shard: expected less than 2 GiB of text; choose a smaller shard.input_bytes"
         )
     buffers = [
         None,

@@ -1,7 +1,7 @@
 """Sources: readers of corpus formats, each giving documents as objects or in arrays.
 
-`table.py` lists the formats. A reader is a frozen dataclass derived from `Source`; its fields are
-the options in the pipeline's `[source]` table.
+`table.py` lists the formats. A reader is a struct derived from `Source`; its fields are the options
+in the pipeline's `[source]` table.
 
 | folder | content |
 |---|---|
@@ -14,12 +14,12 @@ common cases:
 
 | format | use |
 |---|---|
-| text files | `encodings`: derive from `TextOptions`, read with `utf8`, cut if `may_be_cut` |
+| text files | `encodings`: derive from `TextSource`, read with `utf8`, cut if `may_be_cut` |
 | a word and its tag per line | `tagged_lines`, `marks`, `tags`, `word_documents` |
-| a text with mentions at offsets | `standoff`: also derive from `OffsetOptions` |
+| a text with mentions at offsets | `standoff`: derive from `OffsetSource` or `OffsetTextSource` |
 | rows of JSON objects | `json_sources`: derive from `JsonRows` or `JsonVersions` |
 | rows with named fields of any kind | `shapes`, `json_rows`, `arrow_rows`, `cells` |
-| several annotations per document | `versions`: also derive from `VersionOptions` |
+| several annotations per document | `versions`: choose with `VersionOptions` |
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
 | tables with or without a header | `plain_tables` |
 | XML | `elements` |
@@ -28,15 +28,15 @@ common cases:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from msgspec import Meta, field
+
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.source.reading.files import read_head
 from mslm_data.source.reading.splits import sort_by_split
 from mslm_data.source.table import SOURCES
@@ -44,8 +44,7 @@ from mslm_data.source.table import SOURCES
 __all__ = ["SOURCES", "Source"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source(ABC):
+class Source(Options, frozen=True, kw_only=True):
     """The reader of a format, with its options.
 
     The defaults suit formats in which a document is within one file, and a file within one split.
@@ -71,9 +70,10 @@ class Source(ABC):
 
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
-        Help(
-            "Split -> patterns of file paths below the input, as for `fnmatch`. By default the "
-            "names of files and folders give the split, as in `train.tsv` and `dev/a.txt`."
+        Meta(
+            description="Split -> patterns of file paths below the input, as for `fnmatch`. By "
+            "default the names of files and folders give the split, as in `train.tsv` and "
+            "`dev/a.txt`."
         ),
     ] = field(default_factory=dict)
 
@@ -126,7 +126,6 @@ class Source(ABC):
         """
         yield part
 
-    @abstractmethod
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read the records of a part. Every record gives one result, so that all are counted.
 
@@ -143,6 +142,7 @@ class Source(ABC):
             SourceError: The part cannot be read, for example because the file is missing or
                 truncated.
         """
+        raise NotImplementedError
 
     def batches(self, part: Part) -> Iterator[Document | Documents | SetAside | NotChosen]:
         """Read the records of a part like `read`, with documents in batches of arrays or singly.

@@ -32,7 +32,6 @@ SOURCES = Registry(
         "token-table": "mslm_data.source.formats.token_table:TokenTable",
     },
     plugins="mslm_data.sources",
-    has=("suffixes", "segmenter", "find", "cut", "read", "batches"),
 )
 
 

@@ -398,7 +398,7 @@ def test_audit__loads_all_annotators_from_the_manifest(tmp_path: Path) -> None:
         ({"priority": ["a"]}, "priority: expected each of a, b once, .* got a"),
         ({}, "priority: expected each of a, b once, .* got none"),
         ({"combine": "majority", "priority": ["a", "b"]}, "priority: expected none with combine"),
-        ({"combine": "vote"}, "expected one of union, majority for option 'combine', got 'vote'"),
+        ({"combine": "vote"}, "invalid value for option 'combine'; known: majority, union"),
         ({"annotators": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.annotators.a\]: expected a table with use'),
         ({"annotators": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
         ({"annotators": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),

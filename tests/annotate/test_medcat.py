@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
 from mslm_data.annotate.medcat.tokenizer import singular
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError, PipelineError
+from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo
 from mslm_data.lexicon.concepts.names import NameChoice, distinct
 from tests import made
@@ -196,17 +195,6 @@ def test_start__rejects_unknown_settings(
 ) -> None:
     with pytest.raises(AnnotateError, match=message):
         MedCat(model_pack=str(table), settings=settings).start()
-
-
-def test_options__are_checked() -> None:
-    for options, message in [
-        ({"sha256": "abc"}, "expected sha256 as 64 hexadecimal digits"),
-        ({"min_score": 2.0}, "expected min_score between 0 and 1"),
-        ({"tokenizer": "spacy"}, "expected one of .* got 'spacy'"),
-        ({"model": "x"}, "did you mean 'model_pack'"),
-    ]:
-        with pytest.raises(PipelineError, match=message):
-            ANNOTATORS.make("medcat", options)
 
 
 def test_annotate__finds_mentions_in_real_notes(real: Path, tmp_path: Path) -> None:

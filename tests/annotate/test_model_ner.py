@@ -23,7 +23,6 @@ from transformers import (
     pipeline,
 )
 
-from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
@@ -237,21 +236,6 @@ def test_digest__depends_on_the_version_of_torch(
         return ModelNer(model=model).digest()
 
     assert digest("2.13.0+cpu") == digest("2.13.0+cu130") != digest("2.14.0")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_score": 1.5}, "expected min_score between 0 and 1, got 1.5"),
-        ({"batch_size": 0}, "expected batch_size of at least 1, got 0"),
-        ({"threads": 0}, "expected threads of at least 1, got 0"),
-        ({"device": "tpu"}, "expected one of cpu, cuda for option 'device', got 'tpu'"),
-        ({"modle": "x"}, "unknown option 'modle'; did you mean 'model'"),
-    ],
-)
-def test_options__are_checked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        ANNOTATORS.make("model", options)
 
 
 @pytest.mark.parametrize("method", ["start", "digest", "labels"])

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.spacy import SpacyNer
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError, PipelineError
+from mslm_data.errors import AnnotateError
 from tests import made
 from tests.spacy_made import ruler
 
@@ -99,19 +98,6 @@ def test_model__must_match_the_version_of_spacy(tmp_path: Path) -> None:
         match=rf"spaCy [\d.]+ cannot load '{re.escape(str(tmp_path))}' \(\w+\); `python -m spacy validate`",
     ):
         SpacyNer(model=str(tmp_path)).start()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "expected batch_size of at least 1, got 0"),
-        ({"piece": 0}, "expected piece of at least 1 and under 1000000 characters, got 0"),
-        ({"piece": 1_000_000}, "got 1000000"),
-    ],
-)
-def test_options__are_checked(options: dict[str, int], message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        ANNOTATORS.make("spacy", options)
 
 
 def test_load__excludes_components(model: str) -> None:

@@ -5,7 +5,6 @@ import pickle
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.terms import matcher, texts

@@ -8,12 +8,12 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mslm_data.api.annotating import annotate, check_sets, find_texts
 from mslm_data.api.building import read_named
@@ -41,7 +41,7 @@ def annotated(
     out: Path | None,
     *inputs: object,
     source: str = "text",
-    sets: tuple[str, ...] = ("shard.unit_bytes=100",),
+    sets: tuple[str, ...] = ("shard.input_bytes=100",),
     write: Callable[[str], object] = print,
     show_text: bool = False,
 ) -> LineCounts:
@@ -194,7 +194,7 @@ def test_annotate__rejects_losses_above_the_maximum(table: Path, out: Path) -> N
         annotated(out, table)
     assert not out.exists()
 
-    counts = annotated(out, table, sets=("shard.unit_bytes=100", "source.max_loss=1"))
+    counts = annotated(out, table, sets=("shard.input_bytes=100", "source.max_loss=1"))
     assert (counts.documents, sum(counts.set_aside.values())) == (8, 1)
 
 
@@ -310,7 +310,7 @@ def test_annotate__reads_lines_of_standard_input_unchanged(
         "annotate.min_scor",
         "annotate.use",
         "encode.max_tokens",
-        "shard.unit_bytes",
+        "shard.input_bytes",
         "about.title",
         "source.duplicates",
         "source.duplicate_similarity",

@@ -130,10 +130,10 @@ def test_build__sample_has_a_default_folder(
 )
 def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
     from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import from_tables
+    from mslm_data.pipeline import read
 
     name = source["name"] if isinstance(source, dict) else "a/deals"
-    pipeline = from_tables({"name": name, "source": {"use": "jsonl"}}, name="x")
+    pipeline = read({"name": name, "source": {"use": "jsonl"}})
 
     assert default_folder(source, pipeline, sample=False) == Path(expected)
     assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
@@ -155,14 +155,14 @@ def test_build__auto_gives_the_same_keys_wherever_the_input_is(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
 def test_default_folder__rejects_names_that_cannot_name_a_folder(name: str) -> None:
     from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import from_tables
+    from mslm_data.pipeline import read
 
     tables = {"name": name, "source": {"use": "jsonl"}}
 
     with pytest.raises(
         PipelineError, match=r"the name cannot be a folder's name; pass out \(--out\)"
     ):
-        default_folder(tables, from_tables(tables, name="x"), sample=False)
+        default_folder(tables, read({"name": "x", **tables}), sample=False)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 300, "\ud800"])

@@ -16,7 +16,7 @@ from benchmarks import __main__ as suite
 from benchmarks import faults, harness, inputs, report
 from benchmarks.harness import Results, Row
 from mslm_data.encode.tokenizer import load_tokenizer
-from mslm_data.pipeline import from_tables
+from mslm_data.pipeline import read
 from tests.made import build
 
 MODULES = [
@@ -193,7 +193,7 @@ def test_main__lists_the_topics_if_a_name_is_unknown(
 def test_careless__builds_the_same_folder_without_its_precautions(tmp_path: Path) -> None:
     sample = inputs.ROOT / "vocab" / "sample"
     inputs.write(tmp_path / "train.tsv", inputs.read(sample / "bc2gm" / "train.tsv")[:20])
-    pipeline = from_tables({"source": {"use": "conll"}}, name="careless")
+    pipeline = read({"name": "careless", "source": {"use": "conll"}})
     tokenizer = load_tokenizer(str(sample / "vocab.txt"))
 
     build(pipeline, [tmp_path / "train.tsv"], tokenizer, tmp_path / "careful", workers=1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
 import mslm_data as md
@@ -231,7 +231,7 @@ def test_audit__excludes_documents_on_which_the_model_fails(
     assert counts.left_out == {f"in documents set aside: {reason}": 1}
     assert (counts.given_mentions, found.labels["X"]["gold"]) == (30, 29)
 
-    strict = replace(of_gold, max_loss=0.03)
+    strict = replace(of_gold, source=replace(of_gold.source, max_loss=0.03))
     with pytest.raises(
         BuildError,
         match=r"^audit, --gold: .* at most 3% of the documents .* got 1 of 30\n  1: .*model",

@@ -8,13 +8,13 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
+from msgspec.structs import replace
 
 from mslm_data.api.loading import load
 from mslm_data.builds import Progress, steps
@@ -300,7 +300,7 @@ OTHERS = [
         {"pipeline": made.pipeline_of(unit_bytes=UNIT_BYTES, encode={"max_tokens": 77})},
         "pipeline.encode.max_tokens",
     ),
-    ({"pipeline": made.pipeline_of(unit_bytes=2 * UNIT_BYTES)}, "pipeline.shard.unit_bytes"),
+    ({"pipeline": made.pipeline_of(unit_bytes=2 * UNIT_BYTES)}, "pipeline.shard.input_bytes"),
     (
         {"pipeline": made.pipeline_of(unit_bytes=UNIT_BYTES, segment="whole")},
         "pipeline.segment.use",

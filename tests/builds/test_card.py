@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 import yaml
 
 from mslm_data.builds.card import card
-from mslm_data.errors import PipelineError
-from mslm_data.pipeline import from_tables
+from mslm_data.pipeline import read
 from mslm_data.shard.manifest import Manifest
 from tests import made
 from tests.builds.test_accounts import jsonl
@@ -31,8 +29,8 @@ ABOUT = {
 
 def built(out: Path, **about: Any) -> Manifest:
     pipeline = made.pipeline_of()
-    pipeline = dataclasses.replace(
-        pipeline, about=from_tables({"about": about, "source": {"use": "conll"}}, name="x").about
+    pipeline = msgspec.structs.replace(
+        pipeline, about=read({"name": "x", "about": about, "source": {"use": "conll"}}).about
     )
     return made.built(out, pipeline=pipeline)
 
@@ -92,24 +90,6 @@ def test_card__lists_the_tasks_of_the_columns(tmp_path: Path) -> None:
     )
 
     assert of_documents["task_categories"] == ["fill-mask", "text-classification"]
-
-
-@pytest.mark.parametrize(
-    ("about", "message"),
-    [
-        ({"language": ["english"]}, "language: expected codes of two or three letters"),
-        ({"licence_id": "CC BY"}, "licence_id: expected an identifier of small letters"),
-    ],
-)
-def test_about__rejects_values_that_the_hub_rejects(about: dict[str, Any], message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        from_tables({"about": about, "source": {"use": "conll"}}, name="mine")
-
-
-def test_about__omits_unset_options() -> None:
-    about = from_tables({"source": {"use": "conll"}}, name="mine").about
-
-    assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}
 
 
 # Counts -------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.builds.verify import verify
 from mslm_data.data.context import FLAGS, decode_flags
-from mslm_data.errors import PipelineError
-from mslm_data.pipeline import Pipeline, read
+from mslm_data.pipeline import Pipeline
 from tests import made
 from tests.builds.test_accounts import jsonl
 from tests.cli.running import run
@@ -107,8 +106,6 @@ def test_build__supports_contexts_in_units_and_splits_without_documents(tmp_path
 def test_build__omits_contexts_without_the_options(inputs: Path, tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, pipeline_of())
 
-    assert "context" not in manifest.pipeline["annotate"]
-    assert "leave_out_context" not in manifest.pipeline["annotate"]
     assert not manifest.context
 
 
@@ -149,16 +146,3 @@ def test_inspect__shows_contexts(inputs: Path, tmp_path: Path) -> None:
     assert "}Y (family)" in done.out
     mentions = [mention["context"] for row in of_json.json["rows"] for mention in row["mentions"]]
     assert mentions == EXPECTED[:3]
-
-
-def test_pipeline__rejects_an_unknown_flag() -> None:
-    tables = {
-        "name": "test",
-        "source": {"use": "jsonl"},
-        "annotate": {"leave_out_context": ["negative"]},
-    }
-
-    with pytest.raises(
-        PipelineError, match=r"expected some of negated, uncertain, .* got 'negative'"
-    ):
-        read(tables)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import mslm_data as md
@@ -15,7 +15,7 @@ from mslm_data.annotate import ANNOTATORS
 from mslm_data.api.building import read_named
 from mslm_data.cli import COMMANDS
 from mslm_data.io import resources
-from mslm_data.registry import Registry, declared_options, from_options
+from mslm_data.registry import Registry, from_options, list_options
 from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
 from tests.cli.running import run
@@ -165,8 +165,8 @@ def test_recipes__prints_a_source_as_a_pipeline_file(name: str, tmp_path: Path) 
     file.write_text(re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text), encoding="utf-8")
     pipeline = read_named(file)
     with_options = pipeline.source
-    shared = {"max_loss", "duplicates", "duplicate_similarity", "decontaminate"}
-    assert dataclasses.replace(pipeline, source=given.source) == given
+    shared = {"max_loss", "duplicates", "duplicate_similarity", "decontaminate", "on_crash"}
+    assert msgspec.structs.replace(pipeline, source=given.source) == given
     is_set = {option for option, about in options.items() if about["default"] is not None}
     assert {*with_options.options, *shared} == is_set
     assert from_options(SOURCES.load(name), with_options.options, where="") == SOURCES.load(name)()
@@ -193,7 +193,7 @@ def test_recipes__lists_and_prints_annotators_and_segmenters(
     for name in registry.names():
         text = run("recipes", option, name).out
         with_defaults = re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text)
-        declared = {option.name: option.default for option in declared_options(registry.load(name))}
+        declared = {option.name: option.default for option in list_options(registry.load(name))}
         about = run("recipes", option, name, "--json").json
 
         assert tomllib.loads(text) == {stage: {"use": name}}

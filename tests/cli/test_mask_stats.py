@@ -169,7 +169,7 @@ def test_mask_stats__reports_the_rates_of_other_strategies(built: Path) -> None:
 
 WRONG = [
     (["--strategy", "jont"], "did you mean 'joint'?"),
-    (["--set", "elm=1.5"], "expected a rate in [0, 1], got 1.5"),
+    (["--set", "elm=1.5"], "expected `float` <= 1.0 for option"),
     (["--split", "dev"], "no split 'dev'"),
     (["--set", "cont=1"], "did you mean 'count'?"),
     (["--strategy", "elm", "--blm", "0.1"], "unknown option 'blm'"),

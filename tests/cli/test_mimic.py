@@ -87,7 +87,7 @@ def test_build__missing_input_or_model_is_explained(tmp_path: Path) -> None:
 
 
 def test_build__gives_the_same_bytes_with_two_workers_and_small_units(tmp_path: Path) -> None:
-    words = ("build", "--source", "mimic", "--sample", "--set", "shard.unit_bytes=20000")
+    words = ("build", "--source", "mimic", "--sample", "--set", "shard.input_bytes=20000")
 
     run(*words, "--out", tmp_path / "one", "--workers", "1")
     run(*words, "--out", tmp_path / "two", "--workers", "2")

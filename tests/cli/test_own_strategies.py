@@ -73,7 +73,10 @@ def test_strategy__class_masks_one_mention_per_row(built: Path) -> None:
         (["my_strategies:np"], "expected a function or class"),
         (["my_strategies:MaskKind"], "expected a strategy|missing|unknown"),
         (["my_strategies:LongestMention", "--set", "chanse=1"], "did you mean 'chance'"),
-        (["my_strategies:terms_then_words", "--set", "elm=7"], "expected a rate"),
+        (
+            ["my_strategies:terms_then_words", "--set", "elm=7"],
+            "expected `float` <= 1.0 for option",
+        ),
     ],
 )
 def test_strategy__invalid_own_strategies_exit_with_1(

@@ -429,7 +429,7 @@ def test_start__reports_insufficient_memory_or_disk(
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
 def test_build__writes_the_same_bytes(name: str, ray: Any, tmp_path: Path) -> None:
-    pipeline = read(name, sets=("shard.unit_bytes=3000",)).sampled()
+    pipeline = read(name, sets=("shard.input_bytes=3000",)).sampled()
     if pipeline.annotate.use == "medcat":
         pytest.importorskip("medcat")
     inputs = [made.SAMPLE / Path(name).name]
@@ -445,7 +445,7 @@ def test_build__writes_the_same_bytes(name: str, ray: Any, tmp_path: Path) -> No
 def test_build__ended_program_leaves_no_worker_and_resumes(
     sent: signal.Signals, cluster: Any, ray: Any, tmp_path: Path
 ) -> None:
-    options, out = ("shard.unit_bytes=500",), tmp_path / "out"
+    options, out = ("shard.input_bytes=500",), tmp_path / "out"
     words = ["build", "--source", "blurb/ncbi-disease", "--sample", "--set", *options]
     words += ["--engine", "ray", "--workers", "2", "--out", str(out)]
     building = subprocess.Popen(

@@ -120,7 +120,7 @@ def test_build__reports_a_full_disk_and_resumes_with_more_space(
         "--out",
         out,
         "--set",
-        "shard.unit_bytes=3000",
+        "shard.input_bytes=3000",
     )
 
     full = run(*words)

@@ -177,7 +177,7 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
             'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n'
             '[segment]\nuse = "clinical"\n'
             f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
-            'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
+            'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\ninput_bytes = 4000\n'
         )
     return [
         "build",

@@ -348,10 +348,10 @@ def test_toml__values_that_python_cannot_read(
         read(written(tmp_path, "x.toml", data))
 
 
-def test_with_sets__a_value_that_python_cannot_read() -> None:
-    tables = pipeline.with_sets({}, ["about.title=" + ENDLESS.decode()])
+def test_read__a_set_option_that_python_cannot_read() -> None:
+    read = pipeline.read("blurb/bc2gm", sets=["about.title=" + ENDLESS.decode()])
 
-    assert tables == {"about": {"title": ENDLESS.decode()}}
+    assert read.about.title == ENDLESS.decode()
 
 
 @pytest.mark.parametrize(

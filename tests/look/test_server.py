@@ -247,7 +247,7 @@ def test_server__reports_a_wrong_option(chem: Shards) -> None:
     [
         ("s1=joint&s1.elm=abc", "s1.elm", "elm: expected a rate from 0 to 1"),
         ("s1=joint&s2=span&s2.rate=2", "s2.rate", "rate: expected a rate from 0 to 1"),
-        ("s1=joint&s1.count=x", "s1.count", "expected one of fixed, bernoulli"),
+        ("s1=joint&s1.count=x", "s1.count", "known: bernoulli, fixed"),
         ("s1=joint&least=zz", "least", "tokens, at least: expected a whole number"),
         ("s1=joint&seed=-1", "seed", "seed: expected a whole number"),
         ("split=dev", "split", "no &#39;dev&#39;"),

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ from mslm_data.mask import STRATEGIES
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.strategy import Recipe, Strategy
 from mslm_data.mask.table import strategy
-from mslm_data.registry import Option, declared_options
+from mslm_data.registry import Option, list_options
 from tests.mask.artifacts import (
     column_for,
     concepts_lexicon,
@@ -145,16 +145,23 @@ TWINS_LACK = {
 
 
 def types_of(option: Option) -> set[object]:
-    """Return the members of an option's type, without its annotations."""
-    plain = getattr(option.type, "__origin__", option.type)
-    is_union = get_origin(plain) in (Union, UnionType)
-    return set(get_args(plain)) if is_union else {plain}
+    """Return the members of an option's type, without annotations."""
+    return set(_members(option.type))
+
+
+def _members(hint: Any) -> Iterator[object]:
+    if get_origin(hint) in (Annotated, Union, UnionType):
+        members = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
+        for member in members:
+            yield from _members(member)
+    else:
+        yield hint
 
 
 def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return options for `made` in place of those in `OPTIONS`: any rates, limits, flags and choices."""
     values = {}
-    for option in declared_options(STRATEGIES.load(name)):
+    for option in list_options(STRATEGIES.load(name)):
         types = types_of(option)
         (first, *_) = types
         if f"{name}.{option.name}" in TWINS_LACK:

@@ -117,18 +117,3 @@ def test_ccm__no_warm_up():
     examples = examples_of([row_of([1, 2, 1, 1], key=key) for key in range(50)])
 
     assert made.plan(examples).kinds.tolist() != other.plan(examples).kinds.tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lexicons": ()}, "lexicons: expected one list or more, got none"),
-        ({"warm_up": -1}, "warm_up: expected 0 epochs or more, got -1"),
-        ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
-    ],
-)
-def test_ccm__wrong_options(options, message):
-    with pytest.raises(ValueError) as error:
-        md.strategy("ccm", **options)
-
-    assert str(error.value) == f"strategy 'ccm': {message}"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import mslm_data as md
 from mslm_data.data.ragged import Ragged, make_offsets
@@ -194,7 +195,7 @@ def test_corruption__is_that_of_the_paper_or_its_code(name):
     chosen = contract.made((name, {}), examples, corruption="30-50-20").corruption
 
     assert corruption == Corruption(*PAPERS.get(name, ("mask",)))
-    assert chosen == replace(corruption, shares="30-50-20")
+    assert chosen == structs.replace(corruption, shares="30-50-20")
 
 
 def test_whole_word_roberta__chunks_have_one_action_each():
@@ -240,7 +241,7 @@ def test_corrupt__by_token():
 def test_corrupt__by_word():
     """All tokens of a word get the same action."""
     assert is_fair(
-        actions(replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]),
+        actions(structs.replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]),
         [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
@@ -248,7 +249,8 @@ def test_corrupt__by_word():
 def test_corrupt__by_word_of_which_some_is_masked():
     """Masked tokens on both sides of an unmasked token get actions of their own."""
     assert is_fair(
-        actions(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)]
+        actions(structs.replace(HALF, by="word"), [3], [1, 0, 1]),
+        [(a, b) for a in (0, 1) for b in (0, 1)],
     )
 
 
@@ -256,7 +258,10 @@ def test_corrupt__by_run():
     """All tokens of a run get the same action, across words and units."""
     assert is_fair(
         actions(
-            replace(HALF, by="run"), [1, 2, 1, 1], [1, 2, 1, 0, 1], continues_unit=[0, 0, 1, 0, 0]
+            structs.replace(HALF, by="run"),
+            [1, 2, 1, 1],
+            [1, 2, 1, 0, 1],
+            continues_unit=[0, 0, 1, 0, 0],
         ),
         [(a, a, a, b) for a in (0, 1) for b in (0, 1)],
     )
@@ -265,7 +270,12 @@ def test_corrupt__by_run():
 def test_corrupt__by_unit():
     """Two adjacent units get actions of their own."""
     assert is_fair(
-        actions(replace(HALF, by="unit"), [1, 1, 1, 1], [1, 1, 1, 1], continues_unit=[0, 1, 0, 1]),
+        actions(
+            structs.replace(HALF, by="unit"),
+            [1, 1, 1, 1],
+            [1, 1, 1, 1],
+            continues_unit=[0, 1, 0, 1],
+        ),
         [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
@@ -277,7 +287,7 @@ def test_corrupt__rows_have_each_their_own_action(by):
     examples = examples_of(rows)
     ones = Ragged(np.ones(2000, np.uint8), examples.input_ids.offsets)
     out = corrupt(
-        examples, MaskPlan(ones, continues_unit=ones), replace(HALF, by=by), seed=0, epoch=0
+        examples, MaskPlan(ones, continues_unit=ones), structs.replace(HALF, by=by), seed=0, epoch=0
     )
 
     assert is_fair((out.values == IDS.mask).tolist(), [True, False])
@@ -305,7 +315,7 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
     plan = md.strategy("joint").plan(examples)
 
     with pytest.raises(ValueError) as error:
-        corrupt(examples, plan, replace(HALF, by="unit"), seed=0, epoch=0)
+        corrupt(examples, plan, structs.replace(HALF, by="unit"), seed=0, epoch=0)
 
     assert str(error.value) == (
         "plan: it has no `continues_unit`; make the plan with the strategy that corrupts it"

@@ -115,17 +115,3 @@ def test_mask_plan__takes_rates_of_a_strategy_of_ones_own():
     assert MaskPlan.from_kinds(examples, kinds, rates=np.full(3, 0.5)).rates.dtype == np.float32
     with pytest.raises(ValueError, match="rates: expected one for each of 3 rows"):
         MaskPlan.from_kinds(examples, kinds, rates=np.full(2, 0.5))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"low": 0.0}, "0 < low < high <= 1"),
-        ({"low": 0.6, "high": 0.5}, "0 < low < high <= 1"),
-        ({"high": 1.5}, "0 < low < high <= 1"),
-        ({"low": 0.5, "complement": True}, "less than 0.5 with complement"),
-    ],
-)
-def test_diffusion__refuses_rates_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        md.strategy("diffusion", **options)

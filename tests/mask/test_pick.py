@@ -6,17 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.errors import PipelineError
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import Bernoulli, ByEpoch, Hints, OneOf, WithoutMentions
-from mslm_data.mask.file import parse_pick
+from mslm_data.mask.combined_picks import Bernoulli, OneOf, WithoutMentions
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick, run
 from mslm_data.mask.plan import PlanBuilder
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
+from mslm_data.mask.table import strategy
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
 from tests.mask.contract import PICKS, RATES
 from tests.reference import picks as twins
@@ -43,7 +42,7 @@ PLAIN = st.fixed_dictionaries(
 
 
 def pick(table):
-    return parse_pick(table, where="pick")
+    return strategy("picks", picks=[table]).picks[0]
 
 
 def masked_by(picks, examples, seed=0, epoch=0, *, with_units=False, step=None):
@@ -231,107 +230,3 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
     assert [masked(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]
     by_step = Schedule(shape="linear", start=0.4, stop=0.2, over=2, per="step")
     assert [masked(by_step, step=step, epoch=9) for step in range(4)] == [12, 9, 6, 6]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Budget(1.5), r"^rate: expected a rate in \[0, 1\], got 1\.5"),
-        (lambda: Budget(1, gate=-1), r"^gate: expected a rate in \[0, 1\], got -1"),
-        (
-            lambda: Budget(1, max_masked=-1),
-            "^max_masked: expected 0 or more, or none for no limit, got -1",
-        ),
-        (
-            lambda: Budget(1, min_masked=-1),
-            "^min_masked: expected 0 or more, or none for no limit, got -1",
-        ),
-        (
-            lambda: Eligible(longest=-1),
-            "^longest: expected 0 or more, or none for no limit, got -1",
-        ),
-        (lambda: Order("weighted"), "^order: expected a score for 'weighted', got none"),
-        (
-            lambda: Order(score=Score(lexicon="x")),
-            "^order: expected 'weighted', 'highest', 'lowest' or 'bernoulli' with a score, got 'uniform'",
-        ),
-        (
-            lambda: Pick("words", Budget(1, total=True)),
-            "^budget: 'total' needs counts = 'tokens', got 'units'",
-        ),
-        (
-            lambda: Pick("words", Budget(1, counts="tokens"), order=Order("with_replacement")),
-            "^budget: order 'with_replacement' needs counts = 'units', got 'tokens'",
-        ),
-        (
-            lambda: Pick("tokens", Budget(1), Eligible(longest=2)),
-            "^eligible: 'longest' needs units of several tokens, got 'tokens'",
-        ),
-        (
-            lambda: Hints(pick=Pick("tokens", Budget(0.5)), show=0.5),
-            "^pick: expected order 'highest', 'lowest' or 'first', got 'uniform'",
-        ),
-        (
-            lambda: OneOf(chances=(0.5,), ways=((), ())),
-            "^chances: expected one for each of 2 ways, got 1",
-        ),
-        (
-            lambda: ByEpoch(epochs=(1, 1), ways=((), ())),
-            "^epochs: expected one number for each of 2 ways but the last, got 2",
-        ),
-        (
-            lambda: ByEpoch(epochs=(-1,), ways=((), ())),
-            "^epochs: expected 0 or more, got -1",
-        ),
-    ],
-)
-def test_pick__refuses(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (
-            {"units": "wrds", "budget": {"rate": 1}},
-            "got 'wrds'",
-        ),
-        (
-            {"units": "words", "budget": {"rate": 1, "overun": "cut"}},
-            "unknown option 'overun'; did you mean 'overrun'?",
-        ),
-        (
-            {
-                "units": "words",
-                "budget": {"rate": {"shape": "linear", "start": 0, "stop": 1, "ovr": 3}},
-            },
-            "unknown option 'ovr'; did you mean 'over'?",
-        ),
-        (
-            {
-                "units": "words",
-                "budget": {"rate": 1},
-                "order": {"by": "bernoulli", "score": {"lexicon": "x", "transfrm": "flag"}},
-            },
-            "unknown option 'transfrm'; did you mean 'transform'?",
-        ),
-        ({"unts": "words", "budget": {"rate": 1}}, "unknown option 'unts'; did you mean 'units'?"),
-        ({"units": "words"}, "expected the option 'budget', got none"),
-        ({"use": "place-span"}, "unknown pick 'place-span'; did you mean 'place-spans'?"),
-        (
-            {"use": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
-            "ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
-        ),
-        (
-            {"use": "bernoulli", "rate": 1, "pick": {"units": "words", "budget": {"rate": 3}}},
-            "rate: expected a rate in [0, 1], got 3",
-        ),
-        ("words", "expected a table, got str"),
-    ],
-)
-def test_parse_pick__refuses_at_any_depth(table, message):
-    with pytest.raises(PipelineError) as error:
-        pick(table)
-
-    assert message in str(error.value)

@@ -140,41 +140,6 @@ def test_schedule__each_row_draws_its_own():
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": 1.5, "stop": 0}, r"^start: expected a rate in \[0, 1\], got 1\.5$"),
-        ({"start": 0, "stop": -0.1}, r"^stop: expected a rate in \[0, 1\], got -0\.1$"),
-        ({"start": 0, "stop": 1, "over": 0}, r"^over: expected 1 or more, got 0$"),
-        ({"start": 0}, r"^stop: expected a rate for shape 'linear', got none$"),
-        (
-            {"start": 0, "stop": 1, "phases": ((0, 0.3),)},
-            r"^phases: only for shape 'phases', got shape 'linear'$",
-        ),
-        (
-            {"shape": "phases", "start": 0.3, "phases": ((0, 0.3),)},
-            r"^start, stop: not for shape 'phases'",
-        ),
-        ({"shape": "phases"}, r"^phases: expected a list of \[beginning, rate\] .*, got none$"),
-        (
-            {"shape": "phases", "phases": ((5, 0.3), (9, 0.1))},
-            r"^phases: expected beginnings increasing from 0, got \[5, 9\]$",
-        ),
-        (
-            {"shape": "phases", "phases": ((0, 0.3), (9, 0.1), (9, 0.2))},
-            r"^phases: expected beginnings increasing from 0, got \[0, 9, 9\]$",
-        ),
-        (
-            {"shape": "phases", "phases": ((0, 0.3), (9, 15))},
-            r"^phases: expected a rate in \[0, 1\], got 15$",
-        ),
-    ],
-)
-def test_schedule__refuses(options, message):
-    with pytest.raises(ValueError, match=message):
-        Schedule(**{"shape": "linear"} | options)
-
-
 def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
     """From a file, as printed, from Python, and in a mixture."""
     file = tmp_path / "falling.toml"
@@ -199,18 +164,3 @@ def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
         made.plan(examples, step=3)
     with pytest.raises(ValueError, match=r"^tokens: expected 0 or more, got -1$"):
         made.plan(examples, tokens=-1)
-
-
-@pytest.mark.parametrize(
-    ("rate", "message"),
-    [
-        ({"shape": "linear", "start": 0.3}, "stop: expected a rate for shape 'linear', got none"),
-        ({"shape": "phases", "phases": [0.3, 0.1]}, "expected a list for option .*, got a number"),
-        ({"shape": "phases", "phases": [[0, 0.3], [-1, 0.1]]}, "increasing from 0, got .0, -1."),
-        ({"shape": "phases", "phases": [[0, 0.3]], "per": "token"}, "got 'token'"),
-        ({"shape": "phase", "phases": [[0, 0.3]]}, "linear, cosine, uniform, phases for option"),
-    ],
-)
-def test_strategy__refuses_a_schedule_from_a_table(rate, message):
-    with pytest.raises(ValueError, match=message):
-        md.strategy("token", rate=rate)

@@ -5,7 +5,6 @@ import sys
 import typing
 
 import numpy as np
-import pytest
 
 import mslm_data as md
 from mslm_data.mask import SHIPPED, STRATEGIES, default_options
@@ -46,30 +45,6 @@ def test_strategy__a_rate_of_numpy_is_its_decimals():
 
 def test_options_of__in_order_with_their_defaults():
     assert default_options("elm") == {"elm": 0.5, "corruption": "mask"}
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("jont", {}, "unknown strategy 'jont'; did you mean 'joint'?"),
-        ("joint", {"elmo": 1}, "strategy 'joint': unknown option 'elmo'; did you mean 'elm'?"),
-        (
-            "joint",
-            {"elm": "all"},
-            "strategy 'joint': expected a number or a table for option 'elm', got text",
-        ),
-        (
-            "joint",
-            {"count": "some"},
-            "strategy 'joint': expected one of fixed, bernoulli for option 'count', got 'some'",
-        ),
-    ],
-)
-def test_strategy__wrong_call(name, options, message):
-    with pytest.raises(ValueError) as error:
-        md.strategy(name, **options)
-
-    assert str(error.value) == message
 
 
 def test_import__names_cost_no_compiler():

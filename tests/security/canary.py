@@ -55,7 +55,7 @@ def build_words(notes: Path, out: Path, *more: object) -> list[str]:
         "annotate.use=terms",
         f"annotate.table={CONCEPTS}",
         "annotate.sample={}",
-        "shard.unit_bytes=3000",
+        "shard.input_bytes=3000",
         "source.max_loss=1",
     )
     words = [

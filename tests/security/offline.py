@@ -36,7 +36,7 @@ def imports(_: Path) -> None:
 def one_build(folder: Path) -> None:
     """Build one sample with two workers, and count its masks."""
     words = ("--source", "blurb/ncbi-disease", "--sample", "--workers", 2)
-    command("build", *words, "--set", "shard.unit_bytes=20000", "--out", folder / "built")
+    command("build", *words, "--set", "shard.input_bytes=20000", "--out", folder / "built")
     command("mask-stats", folder / "built")
 
 
@@ -47,7 +47,7 @@ def commands(folder: Path) -> None:
 
     for name in pipeline_names():
         workers = 2 if name == "mimic" else 1
-        small = ("--set", "shard.unit_bytes=20000", "--set", "encode.keep_text=true")
+        small = ("--set", "shard.input_bytes=20000", "--set", "encode.keep_text=true")
         command(
             "build",
             "--source",

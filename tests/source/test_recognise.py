@@ -17,7 +17,7 @@ import pytest
 from mslm_data.api.building import build
 from mslm_data.api.loading import load
 from mslm_data.errors import CallError, SourceError
-from mslm_data.pipeline import from_tables
+from mslm_data.pipeline import read
 from mslm_data.source import SOURCES
 from mslm_data.source.recognise import recognise
 from tests import made
@@ -76,7 +76,7 @@ def test_recognise__gives_a_valid_pipeline_file(
     assert found.what == "prodigy"
     assert found.why.startswith("train.jsonl: ")
     assert tomllib.loads(found.toml)["name"] == "prodigy"
-    assert from_tables(found.tables, name="other").source.use == "prodigy"
+    assert read({"name": "other", **found.tables}).source.use == "prodigy"
     done = run("build", "--source", "auto", "--input", folder, "--tokenizer", VOCAB, "--out",
                tmp_path / "out")  # fmt: skip
     assert done.code == 0
@@ -124,7 +124,7 @@ def test_recognise__knows_the_corpora_of_shipped_pipelines(
     found = recognise([tmp_path])
 
     assert found.what == "blurb/bc2gm"
-    assert from_tables(found.tables, name="x").name == "blurb/bc2gm"
+    assert read({"name": "x", **found.tables}).name == "blurb/bc2gm"
 
 
 def test_recognise__knows_the_tables_of_mimic(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_recognise__knows_labels_without_prefixes(tmp_path: Path) -> None:
     found = recognise([folder])
 
     assert found.why == "train.txt: its lines hold a token and a label, 0 outside of mentions"
-    assert from_tables(found.tables, name="x").source.options == {"scheme": "label", "outside": "0"}
+    assert read({"name": "x", **found.tables}).source.options == {"scheme": "label", "outside": "0"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
 pytest.importorskip("accelerate")
 
+from msgspec.structs import replace  # noqa: E402
 from torch.utils.data import Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -216,8 +215,8 @@ def test_confidence_heatmap__of_no_mention(shards: Shards, tmp_path: Path) -> No
 
 def test_confidence_heatmap__refuses_protected_text_by_default(tmp_path: Path) -> None:
     pipeline = pipeline_of()
-    about = dataclasses.replace(pipeline.about, protected=True)
-    built(tmp_path / "notes", pipeline=dataclasses.replace(pipeline, about=about))
+    about = msgspec.structs.replace(pipeline.about, protected=True)
+    built(tmp_path / "notes", pipeline=msgspec.structs.replace(pipeline, about=about))
     shards = md.load(tmp_path / "notes")
 
     with pytest.raises(ShardError, match="contains patients' text; pass show_text=True"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 import mslm_data as md
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.mask import MaskKind, MaskPlan, RowRng
-from mslm_data.registry import Help
 
 
 class Beside(md.Strategy):
@@ -24,10 +24,11 @@ class Beside(md.Strategy):
 
     def __init__(
         self,
-        chance: Annotated[float, Help("Share of the mentions whose neighbours are masked.")] = 0.5,
+        chance: Annotated[
+            float,
+            Meta(ge=0, le=1, description="Share of the mentions whose neighbours are masked."),
+        ] = 0.5,
     ) -> None:
-        if not 0 <= chance <= 1:
-            raise ValueError(f"chance: expected a number from 0 to 1, got {chance}")
         self.chance = chance
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 from xml.etree.ElementTree import Element
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading.elements import MalformedError, elements
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetSource
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gate(OffsetOptions, Source):
+class Gate(OffsetSource, frozen=True, kw_only=True):
     """GATE XML, a document per file. Mentions are annotations of the given types.
 
     The text is the content of `TextWithNodes`; node ids are character offsets. Broken files are set
@@ -29,10 +27,10 @@ class Gate(OffsetOptions, Source):
 
     types: Annotated[
         tuple[str, ...],
-        Help("Annotation types to read as mentions; they are the labels."),
+        Meta(description="Annotation types to read as mentions; they are the labels."),
     ] = ("Person", "Location", "Organization")
     annotation_set: Annotated[
-        str, Help('Name of the annotation set; "" is GATE\'s default set.')
+        str, Meta(description='Name of the annotation set; "" is GATE\'s default set.')
     ] = ""
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:

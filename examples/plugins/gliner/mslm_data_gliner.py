@@ -10,22 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta, field
 
 from mslm_data import _optional
 from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.ragged import make_offsets
 from mslm_data.errors import AnnotateError
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
 from mslm_data.torch.predict.model_ner import (
     check_gpu,
-    check_options,
     machine_errors,
     threads,
     versions,
@@ -47,8 +46,7 @@ _MIN_ROOM = 4
 _DIGITS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class GlinerNer:
+class GlinerNer(Options, frozen=True, kw_only=True):
     """Zero-shot entities by a GLiNER model and prompts in plain words.
 
     Documents are read in overlapping windows of the model's maximum length, across sentences. Of
@@ -60,26 +58,27 @@ class GlinerNer:
     a mention.
     """
 
-    model: Annotated[str, Help("Folder of the model, or its name on the hub.")] = ""
+    model: Annotated[str, Meta(description="Folder of the model, or its name on the hub.")] = ""
     prompts: Annotated[
         Mapping[str, str],
-        Help(
-            'Prompt, such as "disease or syndrome" -> label. Several prompts may have the same '
-            "label."
+        Meta(
+            description='Prompt, such as "disease or syndrome" -> label. Several prompts may have '
+            "the same label."
         ),
     ] = field(default_factory=dict)
-    min_score: Annotated[float, Help("Minimum score of a mention, from 0 to 1.")] = 0.5
-    batch_size: Annotated[int, Help("Number of windows of a document in a batch.")] = 1
+    min_score: Annotated[float, Meta(ge=0, le=1, description="Minimum score of a mention.")] = 0.5
+    batch_size: Annotated[
+        int, Meta(ge=1, description="Number of windows of a document in a batch.")
+    ] = 1
     device: Annotated[
         Literal["cpu", "cuda"],
-        Help('Device of the model. With "cuda", each worker loads a copy.'),
+        Meta(description='Device of the model. With "cuda", each worker loads a copy.'),
     ] = "cpu"
-    threads: Annotated[int, Help("Number of CPU threads of a worker.")] = 1
-    weak: Annotated[bool, Help("Whether mentions have scores.")] = True
+    threads: Annotated[int, Meta(ge=1, description="Number of CPU threads of a worker.")] = 1
+    weak: Annotated[bool, Meta(description="Whether mentions have scores.")] = True
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_options(self.min_score, self.batch_size, self.threads)
         if not all(text.strip() for pair in self.prompts.items() for text in pair):
             raise ValueError("prompts: expected words and a label for each, got an empty text")
 

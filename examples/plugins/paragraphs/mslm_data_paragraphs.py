@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Meta
+
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.segment.cover import cover, on_line
 
 _PARAGRAPH_BREAK = re.compile(r"\n[ \t\r]*\n\s*(?=\S)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Paragraphs:
+class Paragraphs(Options, frozen=True, kw_only=True):
     """A sentence per paragraph."""
 
     least: Annotated[
         int,
-        Help("Minimum length in characters. Shorter paragraphs are joined with the next one."),
+        Meta(
+            ge=1,
+            description="Minimum length in characters. Shorter paragraphs are joined with the next "
+            "one.",
+        ),
     ] = 1
 
     def digest(self) -> str:

@@ -13,10 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, field
 
 from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, CachedAnnotator, FoundMentions
@@ -27,77 +28,82 @@ from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_conc
 from mslm_data.data.document import Document, Placeholder, Span, overwrite
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, kw_only=True)
-class MedCat:
+class MedCat(Options, frozen=True, kw_only=True):
     """Find concepts with MedCAT 2."""
 
     model_pack: Annotated[
         str,
-        Help(
-            "Model pack of MedCAT 1 or 2 (folder or zip), or concept table (.csv) with the columns "
-            "of MedCAT, which is converted when annotation starts. Loading a pack runs its code."
+        Meta(
+            description="Model pack of MedCAT 1 or 2 (folder or zip), or concept table (.csv) with "
+            "the columns of MedCAT, which is converted when annotation starts. Loading a pack runs "
+            "its code."
         ),
     ] = ""
     sha256: Annotated[
         str,
-        Help(
-            "Digest of the pack, checked before loading; for a zip, also the SHA-256 of the file. "
-            "Required for packs that contain code. Concept tables and packs made by `mslm-data "
-            "vocab concepts` do not."
+        Meta(
+            pattern=r"^([0-9a-fA-F]{64})?\Z",
+            description="Digest of the pack, checked before loading; for a zip, also the SHA-256 "
+            "of the file. Required for packs that contain code. Concept tables and packs made by "
+            "`mslm-data vocab concepts` do not.",
         ),
     ] = ""
     types: Annotated[
-        str, Help("Table of semantic types with their labels: a file below `vocab/`, or a path.")
+        str,
+        Meta(
+            description="Table of semantic types with their labels: a file below `vocab/`, or a "
+            "path."
+        ),
     ] = "semantic_types.toml"
     min_score: Annotated[
         float,
-        Help(
-            "Minimum confidence of a mention, from 0 to 1. Names of a single concept have "
-            "confidence 1; the confidence of other names is the similarity of their context."
+        Meta(
+            ge=0,
+            le=1,
+            description="Minimum confidence of a mention, from 0 to 1. Names of a single concept "
+            "have confidence 1; the confidence of other names is the similarity of their context.",
         ),
     ] = 0.0
     tokenizer: Annotated[
         Literal["lemmas", "words", "pack"],
-        Help(
-            '"lemmas" also looks up plural nouns as singulars. "words" looks up words as written; '
-            'same results as MedCAT\'s spaCy tokenizer without lemmatizer. "pack" uses the '
-            "tokenizer of the pack, which is 30 times slower."
+        Meta(
+            description='"lemmas" also looks up plural nouns as singulars. "words" looks up words '
+            'as written; same results as MedCAT\'s spaCy tokenizer without lemmatizer. "pack" uses '
+            "the tokenizer of the pack, which is 30 times slower."
         ),
     ] = "lemmas"
     keep_meta: Annotated[
         Mapping[str, tuple[str, ...]],
-        Help(
-            'Meta-annotation -> values to keep, such as `{"Status": ["Affirmed"]}`. Default: '
-            "empty, skip the meta-annotation models of the pack, which take 100 times longer than "
-            "all else."
+        Meta(
+            description='Meta-annotation -> values to keep, such as `{"Status": ["Affirmed"]}`. '
+            "Default: empty, skip the meta-annotation models of the pack, which take 100 times "
+            "longer than all else."
         ),
     ] = field(default_factory=dict)
-    not_inside: Annotated[str, Help("Characters not allowed inside a mention.")] = ";():"
+    not_inside: Annotated[str, Meta(description="Characters not allowed inside a mention.")] = (
+        ";():"
+    )
     max_line_breaks: Annotated[
         int,
-        Help(
-            "Maximum number of line ends inside a mention. Blank lines and list marks are never "
-            "allowed."
+        Meta(
+            description="Maximum number of line ends inside a mention. Blank lines and list marks "
+            "are never allowed."
         ),
     ] = 1
     settings: Annotated[
         Mapping[str, Any],
-        Help("Settings of MedCAT, as nested tables, such as `components.ner.min_name_len`."),
+        Meta(
+            description="Settings of MedCAT, as nested tables, such as "
+            "`components.ner.min_name_len`."
+        ),
     ] = field(default_factory=dict)
-    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = True
+    weak: Annotated[
+        bool, Meta(description="Whether to store concepts and confidences of mentions.")
+    ] = True
     slow: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        is_hexadecimal = set(self.sha256.lower()) <= set("0123456789abcdef")
-        if self.sha256 and (len(self.sha256) != 64 or not is_hexadecimal):
-            raise ValueError(
-                f"expected sha256 as 64 hexadecimal digits, got {len(self.sha256)} characters"
-            )
-        if not 0 <= self.min_score <= 1:
-            raise ValueError(f"expected min_score between 0 and 1, got {self.min_score}")
 
     def digest(self) -> str:
         """Return a digest of the pack, the type table and the version of MedCAT."""

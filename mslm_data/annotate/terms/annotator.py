@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
@@ -22,11 +22,10 @@ from mslm_data.annotate.terms.texts import (
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.errors import AnnotateError
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terms:
+class Terms(Options, frozen=True, kw_only=True):
     """Find the names of a term table in running text.
 
     Names match whole words: runs of letters, digits and combining marks, or single other
@@ -43,24 +42,27 @@ class Terms:
 
     table: Annotated[
         str,
-        Help(
-            "Term table: a file below `vocab/`, or a path. CSV with the columns name and label, or "
-            "name, cui and type_ids; see `term_table.read_terms`."
+        Meta(
+            description="Term table: a file below `vocab/`, or a path. CSV with the columns name "
+            "and label, or name, cui and type_ids; see `term_table.read_terms`."
         ),
     ] = ""
     types: Annotated[
-        str, Help("For a table of concepts: table of semantic types with their labels.")
+        str, Meta(description="For a table of concepts: table of semantic types with their labels.")
     ] = "semantic_types.toml"
     case: Annotated[
         Literal["ignore", "match", "short"],
-        Help(
-            '"ignore" ignores case. "match" compares case. "short" compares case for names of at '
-            "most `short` characters, which are mostly abbreviations."
+        Meta(
+            description='"ignore" ignores case. "match" compares case. "short" compares case for '
+            "names of at most `short` characters, which are mostly abbreviations."
         ),
     ] = "ignore"
-    short: Annotated[int, Help("Maximum number of characters in a short name.")] = 3
+    short: Annotated[int, Meta(description="Maximum number of characters in a short name.")] = 3
     weak: Annotated[
-        bool, Help("Whether to store concepts and confidences of mentions. Confidences are 1.")
+        bool,
+        Meta(
+            description="Whether to store concepts and confidences of mentions. Confidences are 1."
+        ),
     ] = True
     slow: ClassVar[bool] = False
 

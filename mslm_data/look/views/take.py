@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from msgspec import to_builtins
+
+from mslm_data.io.toml import dump, inline
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import Choice, State
 from mslm_data.look.views import load_view
 from mslm_data.mask.strategy import Strategy
-from mslm_data.mask.toml import dump, inline, plain
 from mslm_data.pipeline import parse_value
 from mslm_data.stats.grid import has_both_rates
 
@@ -46,15 +48,15 @@ def _given(corpus: Corpus, choice: Choice) -> Choice:
 
 def _toml(choice: Choice, strategy: Strategy) -> str:
     if strategy.origin is None or _is_code(choice.name) or choice.name.endswith(".toml"):
-        return dump(strategy.table(), "mask")
+        return dump({"mask": strategy.table()})
     # Rates are written even at their defaults, which differ between strategies.
     rates = {
-        option: plain(value)
+        option: to_builtins(value)
         for option, value in strategy.origin.options.items()
         if option in _RATES
     }
     options = {option: parse_value(text) for option, text in choice.options.items()}
-    return dump({"use": choice.name, **rates, **options}, "mask")
+    return dump({"mask": {"use": choice.name, **rates, **options}})
 
 
 def _python(folder: str, state: State, choice: Choice) -> str:

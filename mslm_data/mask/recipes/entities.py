@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
@@ -16,15 +18,18 @@ from mslm_data.mask.pick import Eligible, Listed, Pick
 from mslm_data.mask.rate import Limit, Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 
 def entitybert(
-    entities: Annotated[Rate, Help("Share of a row's mentions to mask. Rounded at random.")] = 0.4,
+    entities: Annotated[
+        Rate, Meta(description="Share of a row's mentions to mask. Rounded at random.")
+    ] = 0.4,
     words: Annotated[
-        Rate, Help("Share of a row's words to mask afterwards. Rounded at random.")
+        Rate, Meta(description="Share of a row's words to mask afterwards. Rounded at random.")
     ] = 0.12,
-    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask 40 % of a row's mentions, then 12 % of its words from the rest (EntityBERT).
 
@@ -48,9 +53,11 @@ def entitybert(
 
 def entitybert_difference(
     rate: Annotated[
-        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded down.")
+        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded down.")
     ] = 0.15,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
@@ -78,12 +85,12 @@ def entitybert_difference(
 def salient(
     longest: Annotated[
         Limit,
-        Help(
-            "Maximum length of a mention in tokens, or 0 for no limit. REALM has 10. Default: no "
-            "limit."
+        Meta(
+            description="Maximum length of a mention in tokens, or 0 for no limit. REALM has 10. "
+            "Default: no limit."
         ),
     ] = None,
-    corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
+    corruption: Annotated[str, Meta(description="`mask` as in REALM; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask one whole mention of each row, and nothing in rows without one (salient spans).
 
@@ -104,25 +111,27 @@ def salient(
 def lim(
     chance: Annotated[
         Share,
-        Help(
-            "Probability that a row is masked inside phrases only. Other rows are masked "
-            "outside phrases only."
+        Meta(
+            description="Probability that a row is masked inside phrases only. Other rows are "
+            "masked outside phrases only."
         ),
     ] = 0.75,
     rate: Annotated[
-        Rate, Help("Share of the row's tokens to mask. Special tokens are counted.")
+        Rate, Meta(description="Share of the row's tokens to mask. Special tokens are counted.")
     ] = 0.15,
     max_masked: Annotated[
-        Limit, Help("Maximum number of masked tokens in a row, or 0 for no limit.")
+        Limit, Meta(description="Maximum number of masked tokens in a row, or 0 for no limit.")
     ] = 20,
     scores: Annotated[
         str,
-        Help(
-            'Folder of a score column above 0 on tokens of phrases, or "" to use the mentions '
-            "as phrases."
+        Meta(
+            description='Folder of a score column above 0 on tokens of phrases, or "" to use the '
+            "mentions as phrases."
         ),
     ] = "",
-    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
@@ -156,13 +165,20 @@ def lim(
 
 
 def ernie(
-    rate: Annotated[Rate, Help("Probability of each unit, or of each token.")] = 0.15,
-    tokens: Annotated[Share, Help("Probability that single tokens are masked in a row.")] = 0.5,
+    rate: Annotated[Rate, Meta(description="Probability of each unit, or of each token.")] = 0.15,
+    tokens: Annotated[
+        Share, Meta(description="Probability that single tokens are masked in a row.")
+    ] = 0.5,
     lexicon: Annotated[
         str,
-        Help('File of a lexicon of phrases, or "" for none. See `Listed` for overlapping phrases.'),
+        Meta(
+            description='File of a lexicon of phrases, or "" for none. See `Listed` for '
+            "overlapping phrases."
+        ),
     ] = "",
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask each mention, phrase and word independently, or in other rows single tokens (ERNIE 1.0).
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
@@ -15,7 +17,6 @@ from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 UNLIKE = -1.0
 """The lowest cosine: the similarity of words that are not in the lexicon."""
@@ -23,25 +24,29 @@ UNLIKE = -1.0
 
 def difference(
     lexicon: Annotated[
-        str, Help("File of a lexicon of words with their similarities.")
+        str, Meta(description="File of a lexicon of words with their similarities.")
     ] = "difference.arrow",
-    rate: Annotated[Rate, Help("Share of the row's words to mask. Rounded at random.")] = 0.15,
+    rate: Annotated[
+        Rate, Meta(description="Share of the row's words to mask. Rounded at random.")
+    ] = 0.15,
     transform: Annotated[
         Literal["none", "swish", "rank"],
-        Help(
-            "Function from similarity to weight: `none`; `swish`, `s / (1 + exp(-s))`; or "
-            "`rank`, from 1 for the least similar to n for the most similar of the row's n "
+        Meta(
+            description="Function from similarity to weight: `none`; `swish`, `s / (1 + exp(-s))`; "
+            "or `rank`, from 1 for the least similar to n for the most similar of the row's n "
             "words. The released code applies swish and then ranks."
         ),
     ] = "none",
     alpha: Annotated[
         Share,
-        Help(
-            "Share of each weight to keep. The rest is spread evenly over all words of the "
-            "row. The authors tried 0.1, 0.3, 0.5 and 0.7."
+        Meta(
+            description="Share of each weight to keep. The rest is spread evenly over all words of "
+            "the row. The authors tried 0.1, 0.3, 0.5 and 0.7."
         ),
     ] = 1.0,
-    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask words, preferably those similar to anchors of the domain (Difference-Masking).
 
@@ -64,19 +69,21 @@ def difference(
 
 def difference_released(
     lexicon: Annotated[
-        str, Help("File of a lexicon of words with their similarities.")
+        str, Meta(description="File of a lexicon of words with their similarities.")
     ] = "difference.arrow",
     rate: Annotated[
-        Rate, Help("Share of the row's non-special tokens to mask. Rounded down.")
+        Rate, Meta(description="Share of the row's non-special tokens to mask. Rounded down.")
     ] = 0.15,
     alpha: Annotated[
         Share,
-        Help(
-            "Share of each weight to keep. The rest is spread evenly over all tokens of the "
-            "row (`get_masked_indices_alpha`)."
+        Meta(
+            description="Share of each weight to keep. The rest is spread evenly over all tokens "
+            "of the row (`get_masked_indices_alpha`)."
         ),
     ] = 1.0,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens by the rank of their word's similarity (Difference-Masking's code).
 
@@ -106,9 +113,13 @@ def difference_released(
 
 
 def difference_patches(
-    rate: Annotated[Share, Help("Share of the row's units to mask. Rounded down.")] = 0.25,
-    alpha: Annotated[Share, Help("Maximum share of flagged units among the masked units.")] = 0.1,
-    corruption: Annotated[str, Help("`mask`; see `Corruption`.")] = "mask",
+    rate: Annotated[
+        Share, Meta(description="Share of the row's units to mask. Rounded down.")
+    ] = 0.25,
+    alpha: Annotated[
+        Share, Meta(description="Maximum share of flagged units among the masked units.")
+    ] = 0.1,
+    corruption: Annotated[str, Meta(description="`mask`; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask patches of a video, few of them on persons (Difference-Masking on images).
 

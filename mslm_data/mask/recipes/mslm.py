@@ -12,38 +12,43 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
-Mentions = Annotated[Rate, Help("Share of a row's mentions to mask. Rounded up to whole mentions.")]
+Mentions = Annotated[
+    Rate, Meta(description="Share of a row's mentions to mask. Rounded up to whole mentions.")
+]
 Tokens = Annotated[
     Rate,
-    Help(
-        "Share of a row's non-special tokens to mask besides the mentions. Rounded up. If "
-        "fewer tokens are left, all of them are masked."
+    Meta(
+        description="Share of a row's non-special tokens to mask besides the mentions. Rounded "
+        "up. If fewer tokens are left, all of them are masked."
     ),
 ]
 Count = Annotated[
     Literal["fixed", "bernoulli"],
-    Help(
-        "`fixed` masks the same share of each row. `bernoulli` masks each remaining token "
-        "independently with probability `blm`."
+    Meta(
+        description="`fixed` masks the same share of each row. `bernoulli` masks each "
+        "remaining token independently with probability `blm`."
     ),
 ]
 Pool = Literal["all", "generic_only"]
 Apart = Annotated[
     Pool,
-    Help(
-        "Tokens for BLM: `all` tokens left by ELM, or only tokens outside mentions "
+    Meta(
+        description="Tokens for BLM: `all` tokens left by ELM, or only tokens outside mentions "
         "(`generic_only`)."
     ),
 ]
-Shares = Annotated[str, Help("`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")]
+Shares = Annotated[
+    str, Meta(description="`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")
+]
 
 
 def joint(
@@ -96,10 +101,12 @@ def elm(
 
 
 def blm(
-    blm: Annotated[Rate, Help("Share of a row's non-special tokens to mask. Rounded up.")] = 0.15,
+    blm: Annotated[
+        Rate, Meta(description="Share of a row's non-special tokens to mask. Rounded up.")
+    ] = 0.15,
     count: Count = "fixed",
     pool: Annotated[
-        Pool, Help("`all` tokens, or only tokens outside mentions (`generic_only`).")
+        Pool, Meta(description="`all` tokens, or only tokens outside mentions (`generic_only`).")
     ] = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
@@ -113,8 +120,8 @@ def blm(
 
 
 def joint_released(
-    elm: Annotated[Rate, Help("Share of a row's units to mask. Rounded down.")] = 1.0,
-    blm: Annotated[Rate, Help("Probability of each token left by ELM.")] = 0.075,
+    elm: Annotated[Rate, Meta(description="Share of a row's units to mask. Rounded down.")] = 1.0,
+    blm: Annotated[Rate, Meta(description="Probability of each token left by ELM.")] = 0.075,
     corruption: Shares = "mask",
 ) -> Recipe:
     """Mask as the paper's released script does, which differs from the paper.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch
 from mslm_data.mask.corruption import Corruption
@@ -16,15 +18,18 @@ from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Listed, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 
 def pmi(
-    lexicon: Annotated[str, Help("File of the lexicon, in order of rank.")] = "pmi.arrow",
+    lexicon: Annotated[
+        str, Meta(description="File of the lexicon, in order of rank.")
+    ] = "pmi.arrow",
     rate: Annotated[
-        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
     ] = 0.15,
-    corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
+    corruption: Annotated[
+        str, Meta(description="`mask` as in the paper; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask listed n-grams, those of highest rank first, until a share of the tokens is masked.
 
@@ -46,15 +51,19 @@ def pmi(
 
 
 def pmi_released(
-    lexicon: Annotated[str, Help("File of the lexicon, in order of rank.")] = "pmi.arrow",
+    lexicon: Annotated[
+        str, Meta(description="File of the lexicon, in order of rank.")
+    ] = "pmi.arrow",
     rate: Annotated[
         Rate,
-        Help(
-            "Budget, as a share of the row's tokens that are neither special nor `[UNK]`. "
-            "Rounded up."
+        Meta(
+            description="Budget, as a share of the row's tokens that are neither special nor "
+            "`[UNK]`. Rounded up."
         ),
     ] = 0.15,
-    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
+    corruption: Annotated[
+        str, Meta(description="`mask` as in the code; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask the words of listed n-grams at their first positions, as the released code does.
 
@@ -85,20 +94,20 @@ def pmi_released(
 
 def pmi_levine(
     lexicon: Annotated[
-        str, Help("File of the lexicon. The order of its entries does not matter.")
+        str, Meta(description="File of the lexicon. The order of its entries does not matter.")
     ] = "pmi.arrow",
     rate: Annotated[
-        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
     ] = 0.15,
     overrun: Annotated[
         Literal["skip", "stop"],
-        Help(
-            "Action for a unit longer than the remaining budget: `skip` it and try other "
-            "units, or `stop`."
+        Meta(
+            description="Action for a unit longer than the remaining budget: `skip` it and try "
+            "other units, or `stop`."
         ),
     ] = "skip",
     corruption: Annotated[
-        str, Help("`80-10-10`, with one action per unit; see `Corruption`.")
+        str, Meta(description="`80-10-10`, with one action per unit; see `Corruption`.")
     ] = "80-10-10",
 ) -> Recipe:
     """Mask listed n-grams and single words, equally likely, until a share of tokens is masked.
@@ -123,30 +132,38 @@ def pmi_levine(
 
 def ccm(
     lexicons: Annotated[
-        tuple[str, ...], Help("Files of the lexicons, one for each stage, in order.")
+        tuple[str, ...],
+        Meta(min_length=1, description="Files of the lexicons, one for each stage, in order."),
     ] = ("concepts.arrow",),
     rate: Annotated[
         Rate,
-        Help("Expected share of masked tokens, in the warm-up and in each stage but the last."),
+        Meta(
+            description="Expected share of masked tokens, in the warm-up and in each stage but the "
+            "last."
+        ),
     ] = 0.15,
     last_rate: Annotated[
-        Rate, Help("Expected share of masked tokens of concepts in the last stage.")
+        Rate, Meta(description="Expected share of masked tokens of concepts in the last stage.")
     ] = 0.1,
-    rest_rate: Annotated[Rate, Help("Probability of each other token in the last stage.")] = 0.05,
+    rest_rate: Annotated[
+        Rate, Meta(description="Probability of each other token in the last stage.")
+    ] = 0.05,
     max_masked: Annotated[
         Limit,
-        Help(
-            "Number of masked tokens in a row after which no more concepts are tried, or 0 "
-            "for no limit. Does not apply to the last stage."
+        Meta(
+            description="Number of masked tokens in a row after which no more concepts are tried, "
+            "or 0 for no limit. Does not apply to the last stage."
         ),
     ] = 20,
-    warm_up: Annotated[int, Help("Number of warm-up epochs, 0 or more.")] = 1,
-    epochs: Annotated[int, Help("Number of epochs of each stage but the last, 1 or more.")] = 1,
+    warm_up: Annotated[int, Meta(ge=0, description="Number of warm-up epochs.")] = 1,
+    epochs: Annotated[
+        int, Meta(ge=1, description="Number of epochs of each stage but the last.")
+    ] = 1,
     corruption: Annotated[
         str,
-        Help(
-            "`mask`, or percentages such as `80-10-10` with one action per occurrence; see "
-            "`Corruption`."
+        Meta(
+            description="`mask`, or percentages such as `80-10-10` with one action per occurrence; "
+            "see `Corruption`."
         ),
     ] = "mask",
 ) -> Recipe:
@@ -176,13 +193,6 @@ def ccm(
     * Stage k reads lexicon k alone, which should contain the concepts of earlier stages.
     * Occurrences are whole words. The code also matches inside words.
     """
-    if not lexicons:
-        raise ValueError("lexicons: expected one list or more, got none")
-    if warm_up < 0:
-        raise ValueError(f"warm_up: expected 0 epochs or more, got {warm_up}")
-    if epochs < 1:
-        raise ValueError(f"epochs: expected 1 or more, got {epochs}")
-
     bernoulli = Order("bernoulli")
     warming = (Pick("tokens", Budget(rate), order=bernoulli),)
     growing = [

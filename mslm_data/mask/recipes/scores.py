@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Bernoulli, Hints
 from mslm_data.mask.corruption import Corruption
@@ -22,22 +24,25 @@ from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 _TENTH_TO_HALF = Schedule(shape="uniform", start=0.1, stop=0.5)
 """The rate of AttnMask, drawn for each row and epoch."""
 
-Attention = Annotated[str, Help("Folder of a score column of attention.")]
-Tokens = Annotated[Rate, Help("Share of the row's non-special tokens to mask. Rounded down.")]
-Gate = Annotated[Share, Help("Probability that a row is masked at all.")]
-Shares = Annotated[str, Help("`mask` as in the paper; see `Corruption`.")]
+Attention = Annotated[str, Meta(description="Folder of a score column of attention.")]
+Tokens = Annotated[
+    Rate, Meta(description="Share of the row's non-special tokens to mask. Rounded down.")
+]
+Gate = Annotated[Share, Meta(description="Probability that a row is masked at all.")]
+Shares = Annotated[str, Meta(description="`mask` as in the paper; see `Corruption`.")]
 
 
 def selective_task(
     scores: Annotated[
-        str, Help("Folder of a score column, above 0 on the tokens to mask.")
+        str, Meta(description="Folder of a score column, above 0 on the tokens to mask.")
     ] = "confidence",
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask every token that a task model finds important (Selective Masking on task data).
 
@@ -56,22 +61,25 @@ def selective_task(
 
 def selective(
     scores: Annotated[
-        str, Help("Folder of a score column, above 0 on eligible tokens.")
+        str, Meta(description="Folder of a score column, above 0 on eligible tokens.")
     ] = "logits",
     rate: Annotated[
         Rate,
-        Help(
-            "Share of the row's non-special tokens to mask. Rounded down, but at least one token."
+        Meta(
+            description="Share of the row's non-special tokens to mask. Rounded down, but at least "
+            "one token."
         ),
     ] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help(
-            "Maximum number of masked tokens in a row, or 0 for no limit. The code has 40 for "
-            "rows of 256. Default: no limit."
+        Meta(
+            description="Maximum number of masked tokens in a row, or 0 for no limit. The code has "
+            "40 for rows of 256. Default: no limit."
         ),
     ] = None,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask the tokens of highest score above 0, up to 15 % of a row (Selective Masking, in-domain).
 
@@ -93,12 +101,15 @@ def selective(
 def informask(
     lexicon: Annotated[
         str,
-        Help(
-            "File of a lexicon of single tokens with their rates. A rate of 1 or more always masks."
+        Meta(
+            description="File of a lexicon of single tokens with their rates. A rate of 1 or more "
+            "always masks."
         ),
     ] = "informask.arrow",
-    rate: Annotated[Rate, Help("Factor for all rates.")] = 1.0,
-    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
+    rate: Annotated[Rate, Meta(description="Factor for all rates.")] = 1.0,
+    corruption: Annotated[
+        str, Meta(description="`mask` as in the code; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask each token with the probability that a table has for its id (InforMask).
 
@@ -118,9 +129,9 @@ def informask(
 
 def keywords(
     lexicon: Annotated[
-        str, Help("File of a lexicon. Words with a score above 0 are keywords.")
+        str, Meta(description="File of a lexicon. Words with a score above 0 are keywords.")
     ] = "keywords.arrow",
-    rate: Annotated[Rate, Help("Probability of each keyword.")] = 1.0,
+    rate: Annotated[Rate, Meta(description="Probability of each keyword.")] = 1.0,
     corruption: Shares = "mask",
 ) -> Recipe:
     """Mask each keyword of a lexicon independently (Golchin et al. 2023).
@@ -159,7 +170,10 @@ def attention_hints(
     corruption: Shares = "mask",
     show: Annotated[
         Share,
-        Help("Share of the row's tokens that form the top, and share of the budget to unmask."),
+        Meta(
+            description="Share of the row's tokens that form the top, and share of the budget to "
+            "unmask."
+        ),
     ] = 0.1,
 ) -> Recipe:
     """Mask as `attention-high`, then unmask some of the top (AttnMask-Hints, adapted to text).
@@ -190,12 +204,12 @@ def mst(
     scores: Attention = "attention",
     share: Annotated[
         Rate,
-        Help(
-            "Share of the row's non-special tokens that are eligible, those with the lowest "
-            "attention. Rounded down."
+        Meta(
+            description="Share of the row's non-special tokens that are eligible, those with the "
+            "lowest attention. Rounded down."
         ),
     ] = 0.5,
-    rate: Annotated[Rate, Help("Probability of each eligible token.")] = 0.125,
+    rate: Annotated[Rate, Meta(description="Probability of each eligible token.")] = 0.125,
     corruption: Shares = "mask",
 ) -> Recipe:
     """Mask tokens with the lowest attention independently (MST, adapted to text).

@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Meta
+
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.rate import Rate, Share
+from mslm_data.mask.rate import Rate
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
-SpanTokens = Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
-Chance = Annotated[
-    Share, Help("Success probability of the geometric distribution of lengths, in `(0, 1)`.")
+SpanTokens = Annotated[
+    Rate, Meta(description="Budget: share of the row's non-special tokens. Rounded up.")
 ]
-Longest = Annotated[int, Help("Maximum length of a span, in words, 1 or more.")]
-Shares = Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")]
+Chance = Annotated[
+    float,
+    Meta(gt=0, lt=1, description="Success probability of the geometric distribution of lengths."),
+]
+Longest = Annotated[int, Meta(ge=1, description="Maximum length of a span, in words.")]
+Shares = Annotated[str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")]
 Unigrams = Annotated[
     str,
-    Help(
-        "File of a lexicon of single tokens with their counts, from which random ids are "
-        "drawn. Default: all ids are equally likely."
+    Meta(
+        description="File of a lexicon of single tokens with their counts, from which random "
+        "ids are drawn. Default: all ids are equally likely."
     ),
 ]
 
 
 def span(
     rate: Annotated[
-        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
     ] = 0.15,
-    shortest: Annotated[int, Help("Minimum drawn length in tokens, 1 or more.")] = 2,
-    longest: Annotated[int, Help("Maximum drawn length in tokens.")] = 4,
-    corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
+    shortest: Annotated[int, Meta(ge=1, description="Minimum drawn length in tokens.")] = 2,
+    longest: Annotated[int, Meta(description="Maximum drawn length in tokens.")] = 4,
+    corruption: Annotated[
+        str, Meta(description="`mask` as in the paper; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask spans of 2 to 4 tokens at random positions: SPAN of the MSLM paper, Algorithm 1.
 
@@ -58,12 +64,14 @@ def span(
 def span_released(
     rate: Annotated[
         Rate,
-        Help(
-            "Budget, as a share of the row's tokens that are neither special nor `[UNK]`. "
-            "Rounded up."
+        Meta(
+            description="Budget, as a share of the row's tokens that are neither special nor "
+            "`[UNK]`. Rounded up."
         ),
     ] = 0.15,
-    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
+    corruption: Annotated[
+        str, Meta(description="`mask` as in the code; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
 

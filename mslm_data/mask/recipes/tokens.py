@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 
 def bert(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens to mask. Special tokens are counted.")
+        Rate, Meta(description="Share of the row's tokens to mask. Special tokens are counted.")
     ] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help(
-            "Maximum number of masked tokens in a row, or 0 for no limit. The default of 20 "
-            "is for rows of 128 tokens."
+        Meta(
+            description="Maximum number of masked tokens in a row, or 0 for no limit. The default "
+            "of 20 is for rows of 128 tokens."
         ),
     ] = 20,
-    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
@@ -53,15 +56,15 @@ def bert(
 
 
 def token(
-    rate: Annotated[Rate, Help("Probability of each token.")] = 0.15,
+    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.15,
     unknown: Annotated[
         bool,
-        Help(
-            "Whether `[UNK]` is eligible. In the collator, it is eligible only if rows have a "
-            "`special_tokens_mask`."
+        Meta(
+            description="Whether `[UNK]` is eligible. In the collator, it is eligible only if rows "
+            "have a `special_tokens_mask`."
         ),
     ] = False,
-    corruption: Annotated[str, Help("`80-10-10`; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[str, Meta(description="`80-10-10`; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask each token independently, as Hugging Face's language modeling collator does.
 
@@ -79,8 +82,10 @@ def token(
 
 
 def dga(
-    rate: Annotated[Rate, Help("Probability of each token.")] = 0.15,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.15,
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
@@ -93,8 +98,12 @@ def dga(
 
 
 def roberta(
-    rate: Annotated[Rate, Help("Share of the row's non-special tokens to mask.")] = 0.15,
-    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+    rate: Annotated[
+        Rate, Meta(description="Share of the row's non-special tokens to mask.")
+    ] = 0.15,
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
@@ -113,8 +122,10 @@ def roberta(
 
 
 def wettig(
-    rate: Annotated[Rate, Help("Share of the row's non-special tokens to mask.")] = 0.4,
-    corruption: Annotated[str, Help("`mask` as recommended; see `Corruption`.")] = "mask",
+    rate: Annotated[Rate, Meta(description="Share of the row's non-special tokens to mask.")] = 0.4,
+    corruption: Annotated[
+        str, Meta(description="`mask` as recommended; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Mask 40 % of the tokens by `[MASK]` alone, as Wettig et al. 2023 advise for large models.
 
@@ -127,8 +138,10 @@ def wettig(
 
 
 def modernbert(
-    rate: Annotated[Rate, Help("Probability of each token.")] = 0.3,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.3,
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask each token with probability 0.3, as ModernBERT does (Warner et al. 2024).
 
@@ -147,20 +160,22 @@ def modernbert(
 def electra(
     rate: Annotated[
         Rate,
-        Help(
-            "Number of draws, as a share of the row's tokens. Special tokens are counted. The "
-            "paper has 0.25 for the large model."
+        Meta(
+            description="Number of draws, as a share of the row's tokens. Special tokens are "
+            "counted. The paper has 0.25 for the large model."
         ),
     ] = 0.15,
     max_tokens: Annotated[
         Limit,
-        Help(
-            "The model's row length L, which limits the number of draws to `int((rate + "
-            "0.005) * L)`, or 0 for no limit. Rows of at most L tokens reach the limit only "
-            "if L is below 100."
+        Meta(
+            description="The model's row length L, which limits the number of draws to `int((rate "
+            "+ 0.005) * L)`, or 0 for no limit. Rows of at most L tokens reach the limit only if L "
+            "is below 100."
         ),
     ] = None,
-    corruption: Annotated[str, Help("`85-0-15` as in the code; see `Corruption`.")] = "85-0-15",
+    corruption: Annotated[
+        str, Meta(description="`85-0-15` as in the code; see `Corruption`.")
+    ] = "85-0-15",
 ) -> Recipe:
     """Mask tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 

@@ -9,31 +9,34 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
-from mslm_data.registry import Help
 
 
 def whole_word(
     rate: Annotated[
         Rate,
-        Help(
-            "Budget in tokens, as a share of the row's tokens. Special tokens are counted but "
-            "never masked."
+        Meta(
+            description="Budget in tokens, as a share of the row's tokens. Special tokens are "
+            "counted but never masked."
         ),
     ] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help(
-            "Maximum number of masked tokens in a row, or 0 for no limit. The default of 20 "
-            "is for rows of 128 tokens."
+        Meta(
+            description="Maximum number of masked tokens in a row, or 0 for no limit. The default "
+            "of 20 is for rows of 128 tokens."
         ),
     ] = 20,
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
@@ -56,10 +59,10 @@ def whole_word(
 
 
 def whole_word_hf(
-    rate: Annotated[Rate, Help("Probability of each word.")] = 0.15,
-    unknown: Annotated[bool, Help("Whether words with `[UNK]` are eligible.")] = False,
+    rate: Annotated[Rate, Meta(description="Probability of each word.")] = 0.15,
+    unknown: Annotated[bool, Meta(description="Whether words with `[UNK]` are eligible.")] = False,
     corruption: Annotated[
-        str, Help("`mask`, the collator's only corruption for words; see `Corruption`.")
+        str, Meta(description="`mask`, the collator's only corruption for words; see `Corruption`.")
     ] = "mask",
 ) -> Recipe:
     """Mask each stretch between white space independently, as Hugging Face's whole-word collator.
@@ -86,17 +89,19 @@ def whole_word_hf(
 
 
 def whole_word_roberta(
-    rate: Annotated[Rate, Help("Share of the row's words to mask.")] = 0.15,
+    rate: Annotated[Rate, Meta(description="Share of the row's words to mask.")] = 0.15,
     unit: Annotated[
         Literal["words", "chunks"],
-        Help(
-            "The definition of a word: `words` of `word_ids`, as in fairseq with a WordPiece "
-            "tokenizer, or `chunks` between white space, as in fairseq with RoBERTa's "
+        Meta(
+            description="The definition of a word: `words` of `word_ids`, as in fairseq with a "
+            "WordPiece tokenizer, or `chunks` between white space, as in fairseq with RoBERTa's "
             "byte-level BPE, where a word starts at a token with a space before it (needs "
             "`encode.keep_text`)."
         ),
     ] = "words",
-    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
@@ -113,8 +118,10 @@ def whole_word_roberta(
 
 
 def random_word(
-    rate: Annotated[Rate, Help("Share of the row's words to mask. Rounded up.")] = 0.15,
-    corruption: Annotated[str, Help("`80-10-10` as in the slides; see `Corruption`.")] = "80-10-10",
+    rate: Annotated[Rate, Meta(description="Share of the row's words to mask. Rounded up.")] = 0.15,
+    corruption: Annotated[
+        str, Meta(description="`80-10-10` as in the slides; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask a fixed share of each row's words: the baseline of the Difference-Masking slides.
 

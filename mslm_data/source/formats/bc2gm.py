@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import lines, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
@@ -35,8 +34,7 @@ class _Listed(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bc2gm(TextOptions, Source):
+class Bc2gm(TextSource, frozen=True, kw_only=True):
     """Files with lines `ID sentence`, and files of mentions with lines `ID|start end|text`.
 
     Offsets count the characters of the sentence from 0, without white space; ends are inclusive.
@@ -53,12 +51,12 @@ class Bc2gm(TextOptions, Source):
 
     mentions: Annotated[
         tuple[str, ...],
-        Help(
-            "Names of mention files in the folder of the sentence file. The first one that exists "
-            "is used. `{stem}` stands for the sentence file's name without suffix."
+        Meta(
+            description="Names of mention files in the folder of the sentence file. The first one "
+            "that exists is used. `{stem}` stands for the sentence file's name without suffix."
         ),
     ] = ("GENE.eval", "{stem}.eval")
-    label: Annotated[str, Help("Label of all mentions.")] = "GENE"
+    label: Annotated[str, Meta(description="Label of all mentions.")] = "GENE"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

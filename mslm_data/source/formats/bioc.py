@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 from xml.etree.ElementTree import Element
 
 import msgspec
+from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import elements
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetSource
 
 _NO_CONCEPT = "-1"
 _MOST_DIGITS = 17
@@ -48,8 +46,7 @@ class BiocJson(Shape):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BioC(OffsetOptions, Source):
+class BioC(OffsetSource, frozen=True, kw_only=True):
     """BioC files: XML, read as a stream, or JSON, with one collection or a list of collections.
 
     A file is read in one part, because neither format can be cut safely. If a folder has both
@@ -63,9 +60,10 @@ class BioC(OffsetOptions, Source):
 
     suffixes = (".xml", ".bioc", ".json")
 
-    label: Annotated[str, Help("Key of the infon with an annotation's label.")] = "type"
+    label: Annotated[str, Meta(description="Key of the infon with an annotation's label.")] = "type"
     concept: Annotated[
-        str, Help("Key of the infon with an annotation's concept. `-1` means no concept.")
+        str,
+        Meta(description="Key of the infon with an annotation's concept. `-1` means no concept."),
     ] = "identifier"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
@@ -83,7 +81,7 @@ class BioC(OffsetOptions, Source):
         """Read each document; see `Source.read`."""
         path = Path(part.path)
         if ends_with(path, ".json"):
-            for row in json_rows.rows_within(path, TextOptions(), _documents):
+            for row in json_rows.rows_within(path, TextSource(), _documents):
                 yield row if isinstance(row, SetAside) else self._of_json(row)
             return
 
@@ -200,7 +198,7 @@ def _number(value: object) -> int:
 
 
 def _json_document(
-    document: Cells, doc_id: str, place: str, *, options: OffsetOptions, label: str, concept: str
+    document: Cells, doc_id: str, place: str, *, options: OffsetSource, label: str, concept: str
 ) -> Document:
     """Make a document from a BioC JSON document.
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.registry import Help
-from mslm_data.source import Source
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import (
     ANNOTATIONS,
     ends_with,
@@ -26,7 +24,7 @@ from mslm_data.source.reading.files import (
     stem,
 )
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
 _MENTION = re.compile(
     r"(T[^\t]*)\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z",
@@ -47,8 +45,7 @@ _ANNOTATIONS_ALONE = Reason("expected a text (.txt) beside the file of annotatio
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Brat(OffsetOptions, TextOptions, Source):
+class Brat(OffsetTextSource, frozen=True, kw_only=True):
     """Folders of BRAT stand-off, or of BioNLP shared tasks. Each text is a document.
 
     The document id is the name of the text without suffix. Mentions are read from NAME.ann or, if
@@ -68,9 +65,9 @@ class Brat(OffsetOptions, TextOptions, Source):
 
     without_annotations: Annotated[
         Literal["set_aside", "empty"],
-        Help(
-            'Treatment of a text without a file of annotations: "empty" reads it as a document '
-            'without mentions, "set_aside" sets it aside.'
+        Meta(
+            description='Treatment of a text without a file of annotations: "empty" reads it as a '
+            'document without mentions, "set_aside" sets it aside.'
         ),
     ] = "set_aside"
 

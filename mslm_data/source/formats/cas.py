@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
-from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.candidates import is_user_layer, take_only
@@ -62,8 +62,7 @@ class _Contents:
     sentences: list[_Structure] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cas(Source):
+class Cas(Source, frozen=True, kw_only=True):
     """Files of UIMA CAS, one document each: XMI 2.0, or JSON (JSON CAS 0.4).
 
     Mentions are the annotations of a type and its subtypes that are in the index of the view.
@@ -82,30 +81,37 @@ class Cas(Source):
 
     mention_type: Annotated[
         str,
-        Help(
-            "Type of mentions, with or without its package. Layers of INCEpTION's users have names "
-            "like `webanno.custom.Symptom`. If no file has the default type, the only user-defined "
-            "type is used, with its only feature."
+        Meta(
+            min_length=1,
+            description="Type of mentions, with or without its package. Layers of INCEpTION's "
+            "users have names like `webanno.custom.Symptom`. If no file has the default type, the "
+            "only user-defined type is used, with its only feature.",
         ),
     ] = _NAMED_ENTITY
-    label_feature: Annotated[str, Help("Feature with the label.")] = "value"
+    label_feature: Annotated[str, Meta(min_length=1, description="Feature with the label.")] = (
+        "value"
+    )
     label: Annotated[
         str,
-        Help("Label of all mentions, for types without a label feature. Default: the feature's."),
+        Meta(
+            description="Label of all mentions, for types without a label feature. Default: the "
+            "feature's."
+        ),
     ] = ""
-    concept_feature: Annotated[str, Help('Feature with the concept, "" for none.')] = "identifier"
-    sentence_type: Annotated[str, Help('Type of sentences, "" for none.')] = _SENTENCE
-    view: Annotated[str, Help("View whose text and annotations are read.")] = "_InitialView"
+    concept_feature: Annotated[str, Meta(description='Feature with the concept, "" for none.')] = (
+        "identifier"
+    )
+    sentence_type: Annotated[str, Meta(description='Type of sentences, "" for none.')] = _SENTENCE
+    view: Annotated[str, Meta(description="View whose text and annotations are read.")] = (
+        "_InitialView"
+    )
     typesystem: Annotated[
-        str, Help("File with the type system of XMI files, relative to their folders.")
+        str, Meta(description="File with the type system of XMI files, relative to their folders.")
     ] = _TYPE_SYSTEM
     id_from: Annotated[
-        IdFrom, Help("Whether a document is named after its file or the folder of its file.")
+        IdFrom,
+        Meta(description="Whether a document is named after its file or the folder of its file."),
     ] = "file"
-
-    def __post_init__(self) -> None:
-        if not self.mention_type or not self.label_feature:
-            raise ValueError("expected names for mention_type and label_feature, got ''")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.log import LOGGER, TO_KEEP, plain
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
-from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
+from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, read_head, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
@@ -31,6 +30,7 @@ _LONE_BRACKET = Reason(
 
 MOST_COLUMNS = 1000
 """Upper limit of column options, exclusive."""
+_Column = Annotated[int, Meta(ge=0, lt=MOST_COLUMNS)]
 _LAYER_LINES = 10_000
 """Maximum number of lines searched for nested layers. Nested mentions may be rare."""
 _FEW_BYTES = 1 << 12
@@ -39,8 +39,7 @@ _SCHEME_BYTES = 1 << 20
 """Number of bytes at a file's beginning from which its scheme is found."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Conll(TextOptions, Source):
+class Conll(TextSource, frozen=True, kw_only=True):
     """Files with one token per line. `ebm` reads its row files with it.
 
     Columns are separated by a TAB or, in lines without a TAB, by spaces. Quotes have no meaning,
@@ -80,40 +79,40 @@ class Conll(TextOptions, Source):
     by_content = True
 
     word_column: Annotated[
-        int | None, Help("Column of the word, from 0. By default it is found from the file.")
+        _Column | None,
+        Meta(description="Column of the word, from 0. By default it is found from the file."),
     ] = None
     tag_column: Annotated[
-        int | tuple[int, ...] | None,
-        Help(
-            "Column of the tag, from 0. By default it is found from the file; with scheme "
-            '"label" it is the last column. Several columns, such as `[2, 3]`, are layers: the '
-            "mentions of all of them are read."
+        _Column | tuple[_Column, ...] | None,
+        Meta(
+            description="Column of the tag, from 0. By default it is found from the file; with "
+            'scheme "label" it is the last column. Several columns, such as `[2, 3]`, are layers: '
+            "the mentions of all of them are read."
         ),
     ] = None
     word_prefix: Annotated[
         str,
-        Help(
-            "Prefix to remove from words, such as `en:` in WikiANN. Words must be in the first "
-            "column."
+        Meta(
+            description="Prefix to remove from words, such as `en:` in WikiANN. Words must be in "
+            "the first column."
         ),
     ] = ""
-    untyped: Annotated[str, Help("Label of mentions with bare tags B and I.")] = "Entity"
+    untyped: Annotated[str, Meta(description="Label of mentions with bare tags B and I.")] = (
+        "Entity"
+    )
     scheme: Annotated[
         Literal["auto", "label", "brackets"],
-        Help(
-            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels without '
-            'prefixes, of which equal neighbours form one mention; "brackets" for `(ORG*` and '
-            "`*)`, as in CoNLL-2012, whose names are in column 10."
+        Meta(
+            description='"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels '
+            'without prefixes, of which equal neighbours form one mention; "brackets" for `(ORG*` '
+            "and `*)`, as in CoNLL-2012, whose names are in column 10."
         ),
     ] = "auto"
-    outside: Annotated[str, Help('Label of words outside mentions, for scheme "label".')] = "O"
+    outside: Annotated[
+        str, Meta(description='Label of words outside mentions, for scheme "label".')
+    ] = "O"
 
     def __post_init__(self) -> None:
-        words = [] if self.word_column is None else [self.word_column]
-        for name, columns in (("word_column", words), ("tag_column", self._tag_columns())):
-            for column in columns:
-                if column is not None and not 0 <= column < MOST_COLUMNS:
-                    raise ValueError(f"expected {name} from 0 to {MOST_COLUMNS - 1}, got {column}")
         if self.word_column is not None and self.word_column in self._tag_columns():
             raise ValueError(
                 f"expected word_column and tag_column to differ, got {self.word_column} for both"

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import marks, standoff, tags
 from mslm_data.source.reading.candidates import say_taken
-from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
+from mslm_data.source.reading.encodings import Encoding, TextSource, opened_utf8
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.tagged_lines import not_a_tag
@@ -53,8 +52,7 @@ _TYPES = ("etype", "entity", "type")
 """Names of an entity's type in `# global.Entity`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Conllu(TextOptions, Source):
+class Conllu(TextSource, frozen=True, kw_only=True):
     """Files of CoNLL-U (ten columns) and CoNLL-U Plus (`# global.columns = …`).
 
     `# newdoc` opens a document, with its id or else `file:ordinal`. In files without it each
@@ -81,18 +79,18 @@ class Conllu(TextOptions, Source):
 
     tag_column: Annotated[
         str,
-        Help(
-            "Column or key of MISC with entities. By default the first of `ner`, `bio`, `iob`, "
-            "`ne`, `entity` and `entities` at the file's beginning, or else in the whole file. If "
-            "no file has one, the only key of MISC with tags is used."
+        Meta(
+            description="Column or key of MISC with entities. By default the first of `ner`, "
+            "`bio`, `iob`, `ne`, `entity` and `entities` at the file's beginning, or else in the "
+            "whole file. If no file has one, the only key of MISC with tags is used."
         ),
     ] = ""
-    untyped: Annotated[str, Help("Label of entities without a type.")] = "Entity"
+    untyped: Annotated[str, Meta(description="Label of entities without a type.")] = "Entity"
     scheme: Annotated[
         Literal["auto", "label"],
-        Help(
-            '"auto" for tags and brackets; "label" for labels without prefixes, of which equal '
-            "neighbours form one mention."
+        Meta(
+            description='"auto" for tags and brackets; "label" for labels without prefixes, of '
+            "which equal neighbours form one mention."
         ),
     ] = "auto"
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.files import read_bytes, stem
@@ -72,8 +72,7 @@ class _Counts:
     documents: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class DocBin(Source):
+class DocBin(Source, frozen=True, kw_only=True):
     """Files written by spaCy's `DocBin.to_disk`, such as its training data.
 
     Mentions are stored as characters of the text. Sentences are spaCy's, if the file has any.
@@ -88,7 +87,7 @@ class DocBin(Source):
     suffixes = (".spacy",)
 
     spans_key: Annotated[
-        str, Help('"ents" for entities, or the key of a span group in `doc.spans`.')
+        str, Meta(description='"ents" for entities, or the key of a span group in `doc.spans`.')
     ] = ENTITIES
 
     @classmethod

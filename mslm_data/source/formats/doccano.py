@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from mslm_data.registry import Help
+from msgspec import Meta
+
 from mslm_data.source.reading.json_sources import JsonRows
 from mslm_data.source.reading.versions import UNAPPROVED
 
@@ -17,8 +17,7 @@ _COMMENTS = re.compile(rb'(?<!\\)"(?:Comments|comments|annotation_approver)"\s*:
 _LABELS = re.compile(rb'(?<!\\)"(?:label|labels|entities|annotations)"\s*:')
 
 
-@dataclass(frozen=True, kw_only=True)
-class Doccano(JsonRows):
+class Doccano(JsonRows, frozen=True, kw_only=True):
     """Exports of doccano's sequence labelling, one document per line.
 
     Mentions are `[start, end, label]` in `label` or `labels`, or objects in `entities`. Relations
@@ -26,7 +25,7 @@ class Doccano(JsonRows):
     """
 
     approved: Annotated[
-        bool, Help("Read only documents with an approver, in `annotation_approver`.")
+        bool, Meta(description="Read only documents with an approver, in `annotation_approver`.")
     ] = False
 
     def why_not_chosen(self, row: object) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import marks, splits, tagged_lines, tags
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.word_documents import make_word_document
@@ -46,8 +45,7 @@ _LABELS = "annotations/aggregated"
 _NO_TOKENS = Reason("expected a file of tokens in documents/ for the file of labels, found none")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EbmNlp(TextOptions, Source):
+class EbmNlp(TextSource, frozen=True, kw_only=True):
     """EBM-NLP 1.00 and 2.00, and row files made from it.
 
     The folder has `documents/PMID.tokens`, with one token per line (1.00: separated by spaces), and
@@ -67,16 +65,16 @@ class EbmNlp(TextOptions, Source):
 
     phase: Annotated[
         Literal["starting_spans", "hierarchical_labels"],
-        Help(
-            '"starting_spans" with labels Participant, Intervention and Outcome, or '
+        Meta(
+            description='"starting_spans" with labels Participant, Intervention and Outcome, or '
             '"hierarchical_labels" with labels such as Participant-Age.'
         ),
     ] = "starting_spans"
     sentence_end: Annotated[
         str,
-        Help(
-            'Token that ends a sentence, as in the corpus\' own scripts. With "", a document is '
-            "one sentence."
+        Meta(
+            description='Token that ends a sentence, as in the corpus\' own scripts. With "", a '
+            "document is one sentence."
         ),
     ] = "."
 

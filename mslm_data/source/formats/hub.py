@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
 from mslm_data.source.reading import arrow_rows
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with
-from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import RowFile, RowReader, RowSource
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import parse_split
 
@@ -36,8 +33,7 @@ _TRIED_ROWS = 20
 """Number of rows whose texts are searched for mentions in JSON."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hub(RowOptions, TextOptions, Source):
+class Hub(RowSource, frozen=True, kw_only=True):
     """Rows of Hugging Face datasets: parquet, Arrow, saved folders, or a dataset of the hub.
 
     Rows have the shapes of `jsonl`. Names of integer tags come from the file's features
@@ -50,12 +46,17 @@ class Hub(RowOptions, TextOptions, Source):
 
     dataset: Annotated[
         str,
-        Help("Dataset on the hub, `owner/name`, downloaded if no input is given. Default: none."),
+        Meta(
+            description="Dataset on the hub, `owner/name`, downloaded if no input is given. "
+            "Default: none."
+        ),
     ] = ""
-    config: Annotated[str, Help("Configuration of the dataset. Not needed if it has only one.")] = (
-        ""
-    )
-    revision: Annotated[str, Help("Commit or tag of the dataset. Default: the newest.")] = ""
+    config: Annotated[
+        str, Meta(description="Configuration of the dataset. Not needed if it has only one.")
+    ] = ""
+    revision: Annotated[
+        str, Meta(description="Commit or tag of the dataset. Default: the newest.")
+    ] = ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split, or download the dataset if `inputs` is empty.
@@ -143,7 +144,7 @@ class Hub(RowOptions, TextOptions, Source):
             return ""
 
     def _json(self) -> JsonLines:
-        names = [field.name for field in fields(JsonLines)]
+        names = JsonLines.__struct_fields__
         return JsonLines(**{name: getattr(self, name) for name in names})
 
     def _fetch(self) -> dict[str, list[Path]]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 from xml.etree.ElementTree import Element
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, elements
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, lines, opened, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
 _CONCEPT = re.compile(
     r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})\|\|t="(.*)"\s*\Z', re.DOTALL
@@ -44,8 +42,7 @@ _CONCEPTS_ALONE = Reason(
 """Reasons for a text without concepts, and for concepts without a text."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class I2b2(OffsetOptions, TextOptions, Source):
+class I2b2(OffsetTextSource, frozen=True, kw_only=True):
     """The corpora of i2b2 and n2c2 in their own formats. For 2018, which is BRAT, see `brat`.
 
     | year | format |
@@ -76,9 +73,10 @@ class I2b2(OffsetOptions, TextOptions, Source):
 
     concepts: Annotated[
         tuple[str, ...],
-        Help(
-            "Folders of `NAME.con`, relative to that of the text. The first with the file is used. "
-            "As distributed in 2010, concepts are in a folder beside that of the texts."
+        Meta(
+            description="Folders of `NAME.con`, relative to that of the text. The first with the "
+            "file is used. As distributed in 2010, concepts are in a folder beside that of the "
+            "texts."
         ),
     ] = (
         ".",
@@ -88,9 +86,9 @@ class I2b2(OffsetOptions, TextOptions, Source):
     )
     label: Annotated[
         Literal["type", "tag"],
-        Help(
-            'Label of mentions in `TAGS`: the TYPE, or else the name of the element ("type"), or '
-            'always the name of the element ("tag").'
+        Meta(
+            description="Label of mentions in `TAGS`: the TYPE, or else the name of the element "
+            '("type"), or always the name of the element ("tag").'
         ),
     ] = "type"
 

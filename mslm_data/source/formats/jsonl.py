@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +22,8 @@ from mslm_data.source.reading.shapes import (
     NO_MENTIONS,
     PLAIN_SHAPES,
     RowFile,
-    RowOptions,
     RowReader,
+    RowSource,
     find_shape,
     named_columns,
 )
@@ -52,8 +51,7 @@ _ROWS_TRIED = 20
 """Number of rows that must be readable for `find_columns` to suggest columns."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JsonLines(JsonRows):
+class JsonLines(JsonRows, frozen=True, kw_only=True):
     """Files with one JSON object per line, and `.json` files with an array of objects.
 
     A document without an id is called `{file}:{number}`, numbered from 0 without blank lines. Lines
@@ -163,7 +161,7 @@ def _is_plain_row(row: Mapping[str, Any]) -> bool:
 
 def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bool:
     """Return whether all mentions are within the texts, and there is at least one."""
-    options = RowOptions(text_column=text, mentions_column=mentions)
+    options = RowSource(text_column=text, mentions_column=mentions)
     reader = RowReader(RowFile(options=options, beginning=lambda: rows), SHAPES)
     try:
         results = [reader.document(row, numbered="", place="") for row in rows]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -137,8 +136,7 @@ LABEL_STUDIO_SHAPES: Mapping[str, type[Shape]] = {
 """Shapes by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelStudio(JsonVersions):
+class LabelStudio(JsonVersions, frozen=True, kw_only=True):
     """Exports of Label Studio, as JSON or JSON-MIN.
 
     If a task has several annotations, the one marked as ground truth is read, or else the one

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.cells import Cells, Row
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.mention_forms import LABELS
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.standoff import NOT_RIGHT, Annotation, OffsetOptions
-from mslm_data.source.reading.versions import Version, VersionOptions
+from mslm_data.source.reading.standoff import NOT_RIGHT, Annotation, OffsetSource, OffsetTextSource
+from mslm_data.source.reading.versions import (
+    AnnotatorOption,
+    SeveralOption,
+    Version,
+    VersionOptions,
+)
 
 _CUI = re.compile(rb'"cui"\s*:\s*"([\x20-\x7e]*?)"')
 _DIGIT = re.compile(rb"[0-9]")
@@ -68,8 +70,7 @@ class MedcatTrainerDocument(Shape):
         return _document(row, doc_id, place, options=options, label=options.untyped)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
+class MedcatTrainer(OffsetTextSource, frozen=True, kw_only=True):
     """Exports of MedCATtrainer that include the texts.
 
     Only mentions confirmed by annotators are read, by MedCAT's own rule: validated; not deleted,
@@ -83,8 +84,10 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
     suffixes = (".json",)
 
     label: Annotated[
-        str, Help('Label of all mentions. "cui" uses the concept of each mention.')
+        str, Meta(description='Label of all mentions. "cui" uses the concept of each mention.')
     ] = "Concept"
+    annotator: AnnotatorOption = ""
+    of_several: SeveralOption = "last"
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""
@@ -99,7 +102,8 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
                 yield from project.documents
 
         rows = list(json_rows.rows_within(path, self, documents))
-        reasons = self.chosen(
+        versions = VersionOptions(annotator=self.annotator, of_several=self.of_several)
+        reasons = versions.chosen(
             None if isinstance(row, SetAside) else _version(row.value, project)
             for row, project in zip(rows, projects, strict=True)
         )
@@ -144,7 +148,7 @@ def _version(document: object, project: str) -> Version | None:
 
 
 def _document(
-    row: Cells, doc_id: str, place: str, *, options: OffsetOptions, label: str
+    row: Cells, doc_id: str, place: str, *, options: OffsetSource, label: str
 ) -> Document:
     """Make a document from a document of an export.
 

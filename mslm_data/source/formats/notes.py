@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from msgspec import Meta, field
+from msgspec.structs import replace
+
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError
@@ -45,8 +43,7 @@ class _Note(NamedTuple):
     place: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notes(Cohort, TextOptions, Source):
+class Notes(Cohort, frozen=True, kw_only=True):
     r"""Tables and folders of notes, read as a stream. Defaults are those of MIMIC-III's NOTEEVENTS.
 
     Files are `.csv`, `.csv.gz`, `.parquet`, or `.txt` with one note each. A compressed file is one
@@ -63,36 +60,47 @@ class Notes(Cohort, TextOptions, Source):
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
 
-    id_column: Annotated[str, Help("Column of the note's id.")] = "ROW_ID"
+    id_column: Annotated[str, Meta(description="Column of the note's id.")] = "ROW_ID"
     patient_column: Annotated[
-        str, Help('Column of the patient. If "", the patient is taken from the id.')
+        str, Meta(description='Column of the patient. If "", the patient is taken from the id.')
     ] = "SUBJECT_ID"
-    text_column: Annotated[str, Help("Column of the text.")] = "TEXT"
-    category_column: Annotated[str, Help("Column of the category of the note.")] = "CATEGORY"
-    error_column: Annotated[str, Help("Column of the flag for erroneous notes.")] = "ISERROR"
-    separator: Annotated[str, Help("Separator of columns in `.csv` files.")] = ","
+    text_column: Annotated[str, Meta(min_length=1, description="Column of the text.")] = "TEXT"
+    category_column: Annotated[str, Meta(description="Column of the category of the note.")] = (
+        "CATEGORY"
+    )
+    error_column: Annotated[str, Meta(description="Column of the flag for erroneous notes.")] = (
+        "ISERROR"
+    )
+    separator: Annotated[
+        str,
+        Meta(
+            pattern=r"^[\x00-\x09\x0b\x0c\x0e-\x21\x23-\x7f]\Z",
+            description="Separator of columns in `.csv` files, an ASCII character other than a "
+            "quote and line ends.",
+        ),
+    ] = ","
     patient_pattern: Annotated[
         str,
-        Help(
-            "Regular expression for the patient in a note's id: its first group or, without "
-            "groups, the match. Default: the whole id."
+        Meta(
+            description="Regular expression for the patient in a note's id: its first group or, "
+            "without groups, the match. Default: the whole id."
         ),
     ] = ""
-    pattern: Annotated[str, Help("Pattern of the names of files in folders, as for `fnmatch`.")] = (
-        "*"
-    )
+    pattern: Annotated[
+        str, Meta(description="Pattern of the names of files in folders, as for `fnmatch`.")
+    ] = "*"
     placeholders: Annotated[
         Handling,
-        Help(
-            'Text to tokenise for `[** **]` and `___`: "keep" their characters, "token" one word '
-            'for their kind (`_` for `___`), "drop" nothing.'
+        Meta(
+            description='Text to tokenise for `[** **]` and `___`: "keep" their characters, '
+            '"token" one word for their kind (`_` for `___`), "drop" nothing.'
         ),
     ] = "keep"
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
-        Help(
-            "Split -> patterns of file paths below the input, as for `fnmatch`. Cannot be combined "
-            "with `shares`."
+        Meta(
+            description="Split -> patterns of file paths below the input, as for `fnmatch`. Cannot "
+            "be combined with `shares`."
         ),
     ] = field(default_factory=dict)
 
@@ -113,12 +121,6 @@ class Notes(Cohort, TextOptions, Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.text_column:
-            raise ValueError("expected text_column to name a column, got ''")
-        if len(self.separator.encode()) != 1 or self.separator in '"\r\n':
-            raise ValueError(
-                "expected separator to be one ASCII character other than a quote or line end"
-            )
         if self.shares and self.splits:
             raise ValueError(
                 "expected shares (of the patients) or splits (patterns of files), got both"
@@ -189,14 +191,14 @@ class Notes(Cohort, TextOptions, Source):
         if not self.patients or self.patients_last:
             return {}
         # The sample is drawn from all splits, before any patient is excluded by it.
-        everyone = dataclasses.replace(self, patients=0, split="")
+        everyone = replace(self, patients=0, _split="")
         notes = (note for path in paths for note in everyone._notes(Part(str(path))))
         patients = (note.patient for note in notes if isinstance(note, _Note))
         return {"patients_last": find_last_sampled(patients, size=self.patients, seed=self.seed)}
 
     def for_split(self, split: str) -> Notes:
         """Return a source that reads only the patients of a split."""
-        return dataclasses.replace(self, split=split) if self.shares else self
+        return replace(self, _split=split) if self.shares else self
 
     def estimate_share(self, split: str) -> float:
         """Return the share of patients in a split; see `Source.estimate_share`."""
@@ -205,7 +207,7 @@ class Notes(Cohort, TextOptions, Source):
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between records, so that a part has about `target_bytes` of the split."""
         # A part of the file holds the split's share of its notes, so parts must be longer.
-        share = self.shares.get(self.split, 1.0)
+        share = self.shares.get(self._split, 1.0)
         return self._tables.cut(part, target_bytes=int(target_bytes / share))
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.plain_tables import (
     Column,
@@ -28,7 +28,7 @@ from mslm_data.source.reading.plain_tables import (
 )
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.splits import fits, sort_by_split
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
 Chosen = Literal["all", "mentioned"]
 """Texts that become documents: all of them, or only those with a mention in the table."""
@@ -77,8 +77,7 @@ class _Text(NamedTuple):
     problem: Reason | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offsets(OffsetOptions, TextOptions, Source):
+class Offsets(OffsetTextSource, frozen=True, kw_only=True):
     """Tables of mentions, with texts in separate files or in columns of another table.
 
     Each text is a document. Mentions without a text are set aside, as one record for each document
@@ -105,71 +104,82 @@ class Offsets(OffsetOptions, TextOptions, Source):
     segmenter = "clinical"
 
     pattern: Annotated[
-        str, Help("Pattern of the names of tables of mentions, as for `fnmatch`.")
+        str, Meta(description="Pattern of the names of tables of mentions, as for `fnmatch`.")
     ] = "*"
     texts: Annotated[
         str,
-        Help(
-            "Texts of a table, relative to its folder: a folder with a file NAME.txt for each "
-            "document NAME, or a pattern of files, either texts or tables with one text per row. "
-            "`{stem}` stands for the table's name without suffix."
+        Meta(
+            description="Texts of a table, relative to its folder: a folder with a file NAME.txt "
+            "for each document NAME, or a pattern of files, either texts or tables with one text "
+            "per row. `{stem}` stands for the table's name without suffix."
         ),
     ] = "."
     documents: Annotated[
         Chosen,
-        Help(
-            'Which texts become documents. Use "mentioned" for several tables with the same texts, '
-            "so that a text without mentions does not become a document of each."
+        Meta(
+            description='Which texts become documents. Use "mentioned" for several tables with the '
+            "same texts, so that a text without mentions does not become a document of each."
         ),
     ] = "all"
-    separator: Annotated[str, Help('Separator of columns. Default: "", detected.')] = ""
-    header: Annotated[Header, Help("Whether the first row of a table is a header.")] = "auto"
+    separator: Annotated[
+        str,
+        Meta(
+            pattern=r'^[^"\r\n]?\Z',
+            description='Separator of columns, a character. Default: "", detected.',
+        ),
+    ] = ""
+    header: Annotated[Header, Meta(description="Whether the first row of a table is a header.")] = (
+        "auto"
+    )
     id_column: Annotated[
         Column,
-        Help(
-            'Column of the document: its name, or the name of its file. Set "" for one table per '
-            'document, usually with `texts = "{stem}.txt"`.'
+        Meta(
+            description='Column of the document: its name, or the name of its file. Set "" for one '
+            'table per document, usually with `texts = "{stem}.txt"`.'
         ),
     ] = "auto"
     start_column: Annotated[
         Column,
-        Help(
-            "Column of the start. Without an `end_column` it holds all ranges of a mention, as in "
-            "`3 9;12 15`."
+        Meta(
+            description="Column of the start. Without an `end_column` it holds all ranges of a "
+            "mention, as in `3 9;12 15`."
         ),
     ] = "auto"
-    end_column: Annotated[Column, Help('Column of the end, "" for none.')] = "auto"
-    label_column: Annotated[Column, Help('Column of the label, "" for none.')] = "auto"
-    words_column: Annotated[Column, Help('Column of the mention\'s text, "" for none.')] = "auto"
-    concept_column: Annotated[
-        Column, Help('Column of the concept, "" for none. The value `-1` means no concept.')
+    end_column: Annotated[Column, Meta(description='Column of the end, "" for none.')] = "auto"
+    label_column: Annotated[Column, Meta(description='Column of the label, "" for none.')] = "auto"
+    words_column: Annotated[
+        Column, Meta(description='Column of the mention\'s text, "" for none.')
     ] = "auto"
-    label: Annotated[str, Help("Label of mentions without a value in `label_column`.")] = ""
+    concept_column: Annotated[
+        Column,
+        Meta(description='Column of the concept, "" for none. The value `-1` means no concept.'),
+    ] = "auto"
+    label: Annotated[
+        str, Meta(description="Label of mentions without a value in `label_column`.")
+    ] = ""
     text_id_column: Annotated[
         Column,
-        Help(
-            'Column of the document in a table of texts. "auto" uses a column with a known name, '
-            "or else the first."
+        Meta(
+            description='Column of the document in a table of texts. "auto" uses a column with a '
+            "known name, or else the first."
         ),
     ] = "auto"
     text_columns: Annotated[
         tuple[Column, ...],
-        Help(
-            "Columns of the text, joined by line ends, as in title and abstract. Default: all "
-            "columns after the document's."
+        Meta(
+            description="Columns of the text, joined by line ends, as in title and abstract. "
+            "Default: all columns after the document's."
         ),
     ] = ()
 
     def __post_init__(self) -> None:
-        if len(self.separator) > 1 or self.separator in ('"', "\n", "\r"):
-            raise ValueError("expected separator to be one character, such as a TAB, or ''")
         if os.path.isabs(self.texts):
             raise ValueError("expected texts relative to the table's folder, got an absolute path")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return the evidence for a table of mentions beside texts; see `Source.recognises`."""
-        table = detect_table(head, path, TextOptions(), separator="", header="auto")
+        table = detect_table(head, path, TextSource(), separator="", header="auto")
         has_columns = all(
             any(table.column_number(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,8 +44,7 @@ class ProdigyRow(TextWithMentions):
         return super().read(row, doc_id, place)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prodigy(JsonVersions):
+class Prodigy(JsonVersions, frozen=True, kw_only=True):
     """Files of Prodigy's annotations (`ner.manual`, `ner.correct`, `spans.manual` …).
 
     Rows with the `answer` "accept" are documents, and so are rows without an answer, such as those

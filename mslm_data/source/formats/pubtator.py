@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
 _ABSTRACT = re.compile(rb"([^|\t]+)\|a\|")
@@ -34,8 +32,7 @@ _PROBE_BYTES = 1 << 18
 _PROBE_MENTIONS = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class PubTator(OffsetOptions, TextOptions, Source):
+class PubTator(OffsetTextSource, frozen=True, kw_only=True):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
     The document id is the PMID. Further documents with the same PMID, such as other passages of the
@@ -49,9 +46,9 @@ class PubTator(OffsetOptions, TextOptions, Source):
 
     ids: Annotated[
         Literal["pmid", "line"],
-        Help(
-            'Document id: the PMID, or the PMID and the line of the title ("line"), for files with '
-            "several documents per PMID."
+        Meta(
+            description='Document id: the PMID, or the PMID and the line of the title ("line"), '
+            "for files with several documents per PMID."
         ),
     ] = "pmid"
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, cells, json_rows
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
 from mslm_data.source.reading.records import (
     NOT_UTF8,
@@ -40,8 +38,7 @@ _DAMAGED = "?"
 """Replaces a line that is not valid UTF-8."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlainText(TextOptions, Source):
+class PlainText(TextSource, frozen=True, kw_only=True):
     """Texts without mentions, for adaptation, or for annotators to find mentions in.
 
     A file of lines (`.txt`, or any other file given directly) is one document, or has one document
@@ -60,18 +57,23 @@ class PlainText(TextOptions, Source):
     segmenter: ClassVar[str] = "clinical"
 
     documents: Annotated[
-        Literal["file", "line", "block"], Help("Unit of a document in files of lines.")
+        Literal["file", "line", "block"], Meta(description="Unit of a document in files of lines.")
     ] = "file"
-    text_column: Annotated[str, Help("Column of the text in tables and JSON lines.")] = "text"
-    id_column: Annotated[str, Help('Column of the id. Default: "", rows are numbered.')] = ""
+    text_column: Annotated[
+        str, Meta(min_length=1, description="Column of the text in tables and JSON lines.")
+    ] = "text"
+    id_column: Annotated[
+        str, Meta(description='Column of the id. Default: "", rows are numbered.')
+    ] = ""
     doc_label: Annotated[
         str,
-        Help('Column of the document\'s label, text or an integer. Default: "", no label.'),
+        Meta(
+            description='Column of the document\'s label, text or an integer. Default: "", no '
+            "label."
+        ),
     ] = ""
 
     def __post_init__(self) -> None:
-        if not self.text_column:
-            raise ValueError("expected text_column to name a column, got ''")
         if self.doc_label == self.text_column:
             raise ValueError(
                 f"expected doc_label to differ from text_column, got '{self.doc_label}' for both"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading import csv_records, tags
-from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
+from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.plain_tables import open_table
 from mslm_data.source.reading.records import RecordError
@@ -43,8 +42,7 @@ NAMES: Mapping[str, Sequence[str]] = {
 _SCHEME_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenTable(TextOptions, Source):
+class TokenTable(TextSource, frozen=True, kw_only=True):
     """Tables of one token per row, such as `Sentence #,Word,POS,Tag`.
 
     A sentence continues while its column has the same value, or none. A row without word, tag and
@@ -59,37 +57,41 @@ class TokenTable(TextOptions, Source):
 
     sentence_column: Annotated[
         str,
-        Help(
-            "Column that identifies the sentence. By default the first of `sentence #`, "
-            "`sentence`, `sentence_id` and similar names, in any case."
+        Meta(
+            description="Column that identifies the sentence. By default the first of `sentence "
+            "#`, `sentence`, `sentence_id` and similar names, in any case."
         ),
     ] = ""
     word_column: Annotated[
         str,
-        Help(
-            "Column of the word. By default the first of `word`, `token`, `form`, `words` and "
-            "`tokens`."
+        Meta(
+            description="Column of the word. By default the first of `word`, `token`, `form`, "
+            "`words` and `tokens`."
         ),
     ] = ""
     tag_column: Annotated[
         str,
-        Help(
-            "Column of the tag. By default the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`, "
-            "`label`, `entity` and their plurals."
+        Meta(
+            description="Column of the tag. By default the first of `ner_tag`, `ner`, `bio`, "
+            "`iob`, `tag`, `label`, `entity` and their plurals."
         ),
     ] = ""
     document_column: Annotated[
-        str, Help('Column that identifies the document. Default: "", none.')
+        str, Meta(description='Column that identifies the document. Default: "", none.')
     ] = ""
-    untyped: Annotated[str, Help("Label of mentions with bare tags B and I.")] = "Entity"
+    untyped: Annotated[str, Meta(description="Label of mentions with bare tags B and I.")] = (
+        "Entity"
+    )
     scheme: Annotated[
         Literal["auto", "label"],
-        Help(
-            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels without '
-            "prefixes, of which equal neighbours form one mention."
+        Meta(
+            description='"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels '
+            "without prefixes, of which equal neighbours form one mention."
         ),
     ] = "auto"
-    outside: Annotated[str, Help('Label of words outside mentions, for scheme "label".')] = "O"
+    outside: Annotated[
+        str, Meta(description='Label of words outside mentions, for scheme "label".')
+    ] = "O"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.registry import Help
-from mslm_data.source import Source
 from mslm_data.source.reading.candidates import is_user_layer, take_only
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import IdFrom, NumberedLine, document_id, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, Ends, OffsetOptions, OffsetUnit
+from mslm_data.source.reading.standoff import (
+    Annotation,
+    Ends,
+    OffsetTextSource,
+    OffsetUnit,
+)
 
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 _FORMAT = re.compile(r"#FORMAT=WebAnno TSV 3\.(\d)\s*\Z")
@@ -104,8 +108,7 @@ class _Mention:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class WebAnno(OffsetOptions, TextOptions, Source):
+class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
     """Files of WebAnno TSV 3.0 to 3.3, one document each.
 
     Mentions are the annotations of one span layer. Stacked annotations are separate mentions;
@@ -126,28 +129,31 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     layer: Annotated[
         str,
-        Help(
-            "Layer of mentions: its type, with or without the package. Layers of INCEpTION's users "
-            "have names like `webanno.custom.Symptom`. If no file has the default layer, the only "
-            "user-defined layer is used, with its only feature."
+        Meta(
+            min_length=1,
+            description="Layer of mentions: its type, with or without the package. Layers of "
+            "INCEpTION's users have names like `webanno.custom.Symptom`. If no file has the "
+            "default layer, the only user-defined layer is used, with its only feature.",
         ),
     ] = _NAMED_ENTITY
-    label_feature: Annotated[str, Help("Feature with the label.")] = "value"
-    concept_feature: Annotated[str, Help('Feature with the concept, "" for none.')] = "identifier"
+    label_feature: Annotated[str, Meta(min_length=1, description="Feature with the label.")] = (
+        "value"
+    )
+    concept_feature: Annotated[str, Meta(description='Feature with the concept, "" for none.')] = (
+        "identifier"
+    )
     id_from: Annotated[
-        IdFrom, Help("Whether a document is named after its file or the folder of its file.")
+        IdFrom,
+        Meta(description="Whether a document is named after its file or the folder of its file."),
     ] = "file"
     offsets: Annotated[
         Literal["auto"] | OffsetUnit,
-        Help("Unit of offsets. Default: as defined by the format."),
+        Meta(description="Unit of offsets. Default: as defined by the format."),
     ] = "utf-16"
     ends: Annotated[
-        Literal["auto"] | Ends, Help("Meaning of end offsets. Default: as defined by the format.")
+        Literal["auto"] | Ends,
+        Meta(description="Meaning of end offsets. Default: as defined by the format."),
     ] = "exclusive"
-
-    def __post_init__(self) -> None:
-        if not self.layer or not self.label_feature:
-            raise ValueError("expected names for layer and label_feature, got ''")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

@@ -10,11 +10,12 @@ import functools
 import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated
 
+from msgspec import Meta, field
+
 from mslm_data.data.document import NotChosen
-from mslm_data.registry import Help
+from mslm_data.source.reading.encodings import TextSource
 
 OTHER_SUBJECT = NotChosen("a subject not asked for")
 OTHER_CATEGORY = NotChosen("a category not asked for")
@@ -40,45 +41,43 @@ def find_last_sampled(patients: Iterable[str], *, size: int, seed: int) -> str:
     return smallest[-1] if len(smallest) == size else ALL
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cohort:
-    """Options of sources whose records belong to patients.
-
-    Attributes:
-        split: Split whose records are read, "" for all. Not an option; see `Source.for_split`.
-    """
+class Cohort(TextSource, frozen=True, kw_only=True, dict=True):
+    """Base class of sources whose records belong to patients."""
 
     categories: Annotated[
         tuple[str, ...],
-        Help(
-            "Categories of records to read. Case and surrounding white space are ignored. "
-            "Default: all."
+        Meta(
+            description="Categories of records to read. Case and surrounding white space are "
+            "ignored. Default: all."
         ),
     ] = ()
-    subjects: Annotated[tuple[str | int, ...], Help("Patients to read. Default: all.")] = ()
+    subjects: Annotated[
+        tuple[str | int, ...], Meta(description="Patients to read. Default: all.")
+    ] = ()
     patients: Annotated[
         int,
-        Help(
-            "Number of patients in a sample, 0 for all. The sample consists of the patients with "
-            "the smallest digests of (seed, patient), among those with a usable record."
+        Meta(
+            ge=0,
+            description="Number of patients in a sample, 0 for all. The sample consists of the "
+            "patients with the smallest digests of (seed, patient), among those with a usable "
+            "record.",
         ),
     ] = 0
     patients_last: Annotated[
-        str, Help("Largest digest in the sample. By default the build computes it.")
+        str, Meta(description="Largest digest in the sample. By default the build computes it.")
     ] = ""
-    seed: Annotated[int, Help("Seed of the sample and of the shares.")] = 0
+    seed: Annotated[int, Meta(description="Seed of the sample and of the shares.")] = 0
     shares: Annotated[
         Mapping[str, float],
-        Help(
-            "Split -> share of the patients. Patients are assigned by a digest of (seed, patient), "
-            "so shares are approximate. Empty if each file belongs to one split."
+        Meta(
+            description="Split -> share of the patients. Patients are assigned by a digest of "
+            "(seed, patient), so shares are approximate. Empty if each file belongs to one split."
         ),
     ] = field(default_factory=dict)
-    split: str = field(default="", metadata={"option": False})
+    _split: str = ""
+    """Split whose records are read, "" for all. Not an option; see `Source.for_split`."""
 
     def __post_init__(self) -> None:
-        if self.patients < 0:
-            raise ValueError(f"expected patients to be at least 0, got {self.patients}")
         shares = self.shares.values()
         if self.shares and not (min(shares) > 0 and abs(sum(shares) - 1) < _ROUNDING):
             raise ValueError(
@@ -117,7 +116,7 @@ class Cohort:
 
     def is_elsewhere(self, patient: str | None) -> bool:
         """Return whether a record belongs to another split than the one being read."""
-        return bool(self.split and self.shares) and self.assign_split(patient) != self.split
+        return bool(self._split and self.shares) and self.assign_split(patient) != self._split
 
     @property
     def _last(self) -> str:

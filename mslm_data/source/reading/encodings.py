@@ -1,6 +1,6 @@
 """Converts text files of any encoding to UTF-8, the only encoding that readers handle.
 
-A source of text files derives from `TextOptions` and reads bytes with its methods.
+A source of text files derives from `TextSource` and reads bytes with its methods.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, cast
 
+from msgspec import Meta
+
 from mslm_data.data.document import Part
-from mslm_data.registry import Help
+from mslm_data.source import Source
 from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes
 
 Encoding = Literal[
@@ -94,18 +95,22 @@ def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(DAMAGED, _as_surrogate)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextOptions:
-    """The option of all sources of text files."""
+EncodingOption = Annotated[
+    Encoding,
+    Meta(
+        description="Encoding of the files. With the default, files that begin with the byte "
+        "order mark of UTF-16 or UTF-32 are read in that encoding. Files in UTF-16, UTF-32, "
+        "Shift-JIS, Big5, GBK and GB18030 are read in one part."
+    ),
+]
 
-    encoding: Annotated[
-        Encoding,
-        Help(
-            "Encoding of the files. With the default, files that begin with the byte order mark "
-            "of UTF-16 or UTF-32 are read in that encoding. Files in UTF-16, UTF-32, Shift-JIS, "
-            "Big5, GBK and GB18030 are read in one part."
-        ),
-    ] = "utf-8"
+
+class TextReading:
+    """Reads text files with the option `encoding` of a source."""
+
+    __slots__ = ()
+
+    encoding: Encoding
 
     def utf8(self, path: Path, start: int = 0, stop: int = -1) -> bytes:
         """Read bytes `[start, stop)` of a file as UTF-8; -1 is the end of the file.
@@ -153,6 +158,12 @@ class TextOptions:
     def is_one_part(self, path: Path) -> bool:
         """Return whether bytes of a line end may belong to another character of a file."""
         return detect_encoding(path, self.encoding) in _NOT_ASCII
+
+
+class TextSource(TextReading, Source, frozen=True, kw_only=True):
+    """Base class of sources of text files."""
+
+    encoding: EncodingOption = "utf-8"
 
 
 def detect_encoding(path: Path, encoding: Encoding) -> Encoding:

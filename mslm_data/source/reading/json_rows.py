@@ -17,7 +17,7 @@ from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source.reading.cells import Row
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextReading
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
@@ -29,7 +29,7 @@ _FIRST_BYTES = 1024
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
 
 
-def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part]:
+def cut(part: Part, options: TextReading, *, target_bytes: int) -> Iterator[Part]:
     """Cut a file between lines. A file with one array or object is one part. See `Source.cut`."""
     may_be_cut = options.may_be_cut(part, target_bytes=target_bytes)
     if may_be_cut and _of_lines(Path(part.path), options):
@@ -38,7 +38,7 @@ def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part
         yield part
 
 
-def rows(part: Part, options: TextOptions) -> Iterator[Row | SetAside]:
+def rows(part: Part, options: TextReading) -> Iterator[Row | SetAside]:
     """Read each row of a part. Rows that are not JSON are set aside.
 
     Raises:
@@ -48,7 +48,7 @@ def rows(part: Part, options: TextOptions) -> Iterator[Row | SetAside]:
     return _decoded(_texts(part, options), path, first=part.first)
 
 
-def beginning(path: Path, options: TextOptions) -> Iterator[object]:
+def beginning(path: Path, options: TextReading) -> Iterator[object]:
     """Yield the first rows of a file, skipping rows that are not JSON."""
     # An array or object has no lines to cut at, so it is read as a whole.
     part = Part(str(path))
@@ -90,7 +90,7 @@ def list_columns(path: Path) -> list[str]:
 
 
 def rows_within(
-    path: Path, options: TextOptions, items: Callable[[bytes], Iterable[msgspec.Raw]]
+    path: Path, options: TextReading, items: Callable[[bytes], Iterable[msgspec.Raw]]
 ) -> Iterator[Row | SetAside]:
     """Read rows that are nested in the one JSON value of a file.
 
@@ -138,7 +138,7 @@ def _decoded(
         yield Row(value, numbered, place)
 
 
-def _texts(part: Part, options: TextOptions) -> Iterator[NumberedLine]:
+def _texts(part: Part, options: TextReading) -> Iterator[NumberedLine]:
     """Yield the JSON of each row of a part, with the number of its first line."""
     path = Path(part.path)
     data = options.utf8(path, part.start, part.stop)
@@ -204,7 +204,7 @@ def _in_words(error: Exception) -> str:
     return "invalid UTF-8" if isinstance(error, UnicodeDecodeError) else "too many levels"
 
 
-def _of_lines(path: Path, options: TextOptions) -> bool:
+def _of_lines(path: Path, options: TextReading) -> bool:
     """Return whether a file has one row per line.
 
     A `.json` file has not if it begins with `[`, or with `{` on a line of its own.

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.cells import quote_column
-from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import read_head
-from mslm_data.source.reading.shapes import PLAIN_SHAPES, RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import PLAIN_SHAPES, RowFile, RowReader, RowSource
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.versions import Version, VersionOptions
+from mslm_data.source.reading.versions import (
+    AnnotatorOption,
+    SeveralOption,
+    Version,
+    VersionOptions,
+)
 
 _HOLD_TEXT = frozenset(
     {"text", "data", "tokens", "words", "tokenized_text", "passages", "sentences", "fields"}
@@ -25,8 +26,7 @@ _HOLD_TEXT = frozenset(
 """Columns of rows that are documents or contain documents. Such a row has at least one of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JsonRows(RowOptions, TextOptions, Source):
+class JsonRows(RowSource, frozen=True, kw_only=True):
     """Files of JSON lines, and `.json` files with an array or an object, whose rows are documents.
 
     Each row is read independently. Formats that skip rows override `why_not_chosen`.
@@ -97,12 +97,19 @@ class JsonRows(RowOptions, TextOptions, Source):
         return "its first object holds neither text nor words"
 
 
-@dataclass(frozen=True, kw_only=True)
-class JsonVersions(VersionOptions, JsonRows):
+class JsonVersions(JsonRows, frozen=True, kw_only=True):
     """Files like those of `JsonRows`, in which several rows may annotate the same document.
 
     A file is read in one part, because the choice of rows depends on all of them.
     """
+
+    annotator: AnnotatorOption = ""
+    of_several: SeveralOption = "last"
+
+    @property
+    def versions(self) -> VersionOptions:
+        """The options that choose among annotations of a document."""
+        return VersionOptions(annotator=self.annotator, of_several=self.of_several)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - one part
         """Return the whole file as one part; see `Source.cut`."""
@@ -111,12 +118,12 @@ class JsonVersions(VersionOptions, JsonRows):
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read the chosen rows; see `Source.read`."""
         # Read the file twice, so that only the keys of its rows are held in memory.
-        reasons = self.chosen(
+        reasons = self.versions.chosen(
             None if isinstance(row, SetAside) else self.read_version(row.value, number)
             for number, row in enumerate(json_rows.rows(part, self))
         )
         united = self.united(part)
-        reader = RowReader(RowFile(options=self, versions=self), self.shapes)
+        reader = RowReader(RowFile(options=self, versions=self.versions), self.shapes)
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
             if isinstance(row, SetAside):
                 yield row
@@ -134,7 +141,6 @@ class JsonVersions(VersionOptions, JsonRows):
         """
         return lambda row: row
 
-    @abstractmethod
     def read_version(self, row: object, number: int) -> Version | None:
         """Return the document and annotator of a row, None for a row that is always read.
 
@@ -142,3 +148,4 @@ class JsonVersions(VersionOptions, JsonRows):
             row: The decoded JSON.
             number: Index of the row in the part.
         """
+        raise NotImplementedError

@@ -119,7 +119,7 @@ def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
 def cut(
     part: Part, *, target_bytes: int, is_comment: IsComment, header_bytes: int = 0
 ) -> Iterator[Part]:
-    """Cut a file at its marks, or else between sentences, if `TextOptions.may_be_cut`.
+    """Cut a file at its marks, or else between sentences, if `TextReading.may_be_cut`.
 
     Every part but the last has at least `target_bytes`. If the file has marks, every part has one,
     so that a part read alone is known to have documents at marks.

@@ -15,7 +15,7 @@ from mslm_data.data.document import Part
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import csv_records
-from mslm_data.source.reading.encodings import TextOptions, opened_utf8
+from mslm_data.source.reading.encodings import TextReading, opened_utf8
 from mslm_data.source.reading.files import ends_with, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
@@ -67,7 +67,7 @@ class PlainTable:
     """
 
     path: Path
-    text: TextOptions
+    text: TextReading
     separator: str
     names: Sequence[str]
     width: int
@@ -171,7 +171,7 @@ def _row(
     return PlainRow(number, cells, problems)
 
 
-def open_table(path: Path, text: TextOptions, *, separator: str, header: Header) -> PlainTable:
+def open_table(path: Path, text: TextReading, *, separator: str, header: Header) -> PlainTable:
     """Find the columns of a table in the first row of its file.
 
     Args:
@@ -190,7 +190,7 @@ def open_table(path: Path, text: TextOptions, *, separator: str, header: Header)
 
 
 def detect_table(
-    beginning: bytes, path: Path, text: TextOptions, *, separator: str, header: Header
+    beginning: bytes, path: Path, text: TextReading, *, separator: str, header: Header
 ) -> PlainTable:
     """Find the columns of a table in the beginning of its file, as UTF-8; see `open_table`."""
     rows = (line.data for line in lines(beginning))

@@ -76,12 +76,12 @@ def decode_utf8(data: bytes, *, line: int = 0) -> str:
 
 
 def cut_filled_lines(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file with one record per non-blank line, if `TextOptions.may_be_cut`."""
+    """Cut a file with one record per non-blank line, if `TextReading.may_be_cut`."""
     return _cut_at(_LINE_ENDS, part, target_bytes=target_bytes, records=1)
 
 
 def cut_at_gaps(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file with a record per block between blank lines, if `TextOptions.may_be_cut`."""
+    """Cut a file with a record per block between blank lines, if `TextReading.may_be_cut`."""
     return _cut_at(_GAP, part, target_bytes=target_bytes, records=2)
 
 

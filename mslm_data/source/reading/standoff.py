@@ -3,7 +3,7 @@
 Pieces of text are placed at their offsets, and every annotation is compared with the text at its
 offsets. Annotations that do not match are counted; they are never moved.
 
-Sources of annotations with offsets derive from `OffsetOptions` and place them with its methods.
+Sources of annotations with offsets derive from `OffsetSource` and place them with its methods.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
 
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.reason import Reason
-from mslm_data.registry import Help
+from mslm_data.source import Source
+from mslm_data.source.reading.encodings import EncodingOption, TextReading
 from mslm_data.source.reading.records import RecordError
 
 Discontinuous = Literal["hull", "set_aside"]
@@ -153,9 +155,8 @@ class LaidOut(NamedTuple):
     placed: Placed
 
 
-@dataclass(frozen=True, kw_only=True)
-class OffsetOptions:
-    """The options of all sources of annotations with offsets.
+class OffsetSource(Source, frozen=True, kw_only=True):
+    """Base class of sources of annotations with offsets.
 
     "auto" chooses for each document the convention with the most annotations whose words match the
     text; the default convention (characters, exclusive, two) wins ties. If the source does not
@@ -163,15 +164,17 @@ class OffsetOptions:
     are inclusive if nearly all ends would split a word otherwise.
     """
 
-    offsets: Annotated[Literal["auto"] | OffsetUnit, Help("Unit of offsets.")] = "auto"
-    ends: Annotated[Literal["auto"] | Ends, Help("Meaning of end offsets.")] = "auto"
-    newlines: Annotated[Literal["auto"] | Newlines, Help("Length of CRLF in characters.")] = "auto"
+    offsets: Annotated[Literal["auto"] | OffsetUnit, Meta(description="Unit of offsets.")] = "auto"
+    ends: Annotated[Literal["auto"] | Ends, Meta(description="Meaning of end offsets.")] = "auto"
+    newlines: Annotated[
+        Literal["auto"] | Newlines, Meta(description="Length of CRLF in characters.")
+    ] = "auto"
     discontinuous: Annotated[
         Discontinuous,
-        Help(
-            'Treatment of mentions in several fragments: "hull" reads a mention from the first to '
-            'the last character, "set_aside" leaves it out. Fragments separated by white space '
-            "only are joined."
+        Meta(
+            description='Treatment of mentions in several fragments: "hull" reads a mention from '
+            'the first to the last character, "set_aside" leaves it out. Fragments separated by '
+            "white space only are joined."
         ),
     ] = "hull"
 
@@ -253,6 +256,12 @@ class OffsetOptions:
             ends = (self.ends,)
         for convention in itertools.product(units, ends, newlines):
             yield _Convention(*convention)
+
+
+class OffsetTextSource(TextReading, OffsetSource, frozen=True, kw_only=True):
+    """Base class of sources of text files with offsets."""
+
+    encoding: EncodingOption = "utf-8"
 
 
 def place(

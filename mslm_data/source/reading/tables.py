@@ -18,7 +18,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.csv_records import CsvTable
-from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
+from mslm_data.source.reading.encodings import Encoding, TextReading, TextSource, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
@@ -54,7 +54,7 @@ class TableReader:
     columns: Mapping[str, str]
     keys: Collection[str]
     separator: str
-    text: TextOptions = field(default_factory=TextOptions)
+    text: TextReading = field(default_factory=TextSource)
 
     def rows(self, part: Part) -> Iterator[TableRow]:
         """Read the rows of a part.

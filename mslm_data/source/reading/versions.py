@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from mslm_data.registry import Help
+from msgspec import Meta
+
+from mslm_data.registry import Options
 
 REJECTED = "rejected by the annotator"
 IGNORED = "skipped by the annotator"
@@ -33,21 +34,24 @@ class Version(NamedTuple):
     is_preferred: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class VersionOptions:
+AnnotatorOption = Annotated[
+    str, Meta(description='Read only annotations by this annotator. Default: "", all annotators.')
+]
+SeveralOption = Annotated[
+    Literal["last", "first", "all"],
+    Meta(description="Which annotations of a document to read: the latest, the earliest, or all."),
+]
+
+
+class VersionOptions(Options, frozen=True, kw_only=True):
     """The options of all sources in which a document may have several annotations.
 
     An annotation that the tool marks as authoritative precedes all others. Annotations that are not
     read are counted.
     """
 
-    annotator: Annotated[
-        str, Help('Read only annotations by this annotator. Default: "", all annotators.')
-    ] = ""
-    of_several: Annotated[
-        Literal["last", "first", "all"],
-        Help("Which annotations of a document to read: the latest, the earliest, or all."),
-    ] = "last"
+    annotator: AnnotatorOption = ""
+    of_several: SeveralOption = "last"
 
     def chosen(self, versions: Iterable[Version | None]) -> list[str]:
         """Choose the annotations to read.

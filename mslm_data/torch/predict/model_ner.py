@@ -9,15 +9,16 @@ import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from msgspec import Meta
 
 from mslm_data import _optional
 from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
-from mslm_data.registry import Help
+from mslm_data.registry import Options
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """Parts of torch's messages for lack of memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelNer:
+class ModelNer(Options, frozen=True, kw_only=True):
     """Find entities with an `MslmModel` or any token-classification model of transformers.
 
     Documents are read in overlapping windows of at most 512 tokens, across sentences; mentions
@@ -42,31 +42,33 @@ class ModelNer:
     mention.
     """
 
-    model: Annotated[str, Help("The model's folder, or its name on the hub.")] = ""
+    model: Annotated[str, Meta(description="The model's folder, or its name on the hub.")] = ""
     min_score: Annotated[
         float,
-        Help(
-            "Minimum score of a mention. The score is the mean probability of the tags of its "
-            "words; for an `MslmModel` times the probability of its type."
+        Meta(
+            ge=0,
+            le=1,
+            description="Minimum score of a mention. The score is the mean probability of the tags "
+            "of its words; for an `MslmModel` times the probability of its type.",
         ),
     ] = 0.0
     batch_size: Annotated[
         int,
-        Help(
-            "Number of windows of full length in a batch, or of shorter windows with as many "
-            "tokens. Use at least 32 on a GPU; on a CPU, larger batches are not faster."
+        Meta(
+            ge=1,
+            description="Number of windows of full length in a batch, or of shorter windows with "
+            "as many tokens. Use at least 32 on a GPU; on a CPU, larger batches are not faster.",
         ),
     ] = 1
     device: Annotated[
         Literal["cpu", "cuda"],
-        Help('Device of the model. With "cuda", each worker loads a copy onto the GPU.'),
+        Meta(
+            description='Device of the model. With "cuda", each worker loads a copy onto the GPU.'
+        ),
     ] = "cpu"
-    threads: Annotated[int, Help("Number of CPU threads per worker.")] = 1
-    weak: Annotated[bool, Help("Whether to store the scores of mentions.")] = True
+    threads: Annotated[int, Meta(ge=1, description="Number of CPU threads per worker.")] = 1
+    weak: Annotated[bool, Meta(description="Whether to store the scores of mentions.")] = True
     slow: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_options(self.min_score, self.batch_size, self.threads)
 
     def digest(self) -> str:
         """Return a digest of the model's files and the versions of torch and transformers."""
@@ -139,19 +141,6 @@ class LoadedModel:
 
 
 # What annotators that run torch share -------------------------------------------------------------
-
-
-def check_options(min_score: float, batch_size: int, threads: int) -> None:
-    """Check the options of a model.
-
-    Raises:
-        ValueError: The score is not between 0 and 1, or a number is below 1.
-    """
-    if not 0 <= min_score <= 1:
-        raise ValueError(f"expected min_score between 0 and 1, got {min_score}")
-    for name, number in (("batch_size", batch_size), ("threads", threads)):
-        if number < 1:
-            raise ValueError(f"expected {name} of at least 1, got {number}")
 
 
 def versions(*packages: str, wanted_by: str) -> list[str]:

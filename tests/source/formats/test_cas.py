@@ -309,11 +309,6 @@ def test_read__overlapping_sentences_set_their_file_aside(tmp_path: Path) -> Non
     )
 
 
-def test_cas__refuses_options() -> None:
-    with pytest.raises(ValueError, match="expected names for mention_type and label_feature"):
-        Cas(label_feature="")
-
-
 def test_recognises__both_forms(tmp_path: Path) -> None:
     head = xmi(tmp_path, custom()).read_bytes()
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.errors import PipelineError, SourceError
-from mslm_data.source import SOURCES
+from mslm_data.errors import SourceError
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tagged_lines import not_a_tag
@@ -845,23 +844,6 @@ def test_read__finds_the_same_columns_in_every_part(tmp_path: Path) -> None:
 
     assert [isinstance(record, SetAside) for record in in_parts] == [False, False, False, True]
     assert mentions(in_parts[:3]) == [[], [], []]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"word_column": 1000}, "expected word_column from 0 to 999, got 1000"),
-        ({"tag_column": -1}, "expected tag_column from 0 to 999, got -1"),
-        ({"tag_column": 0, "word_column": 0}, "expected word_column and tag_column to differ"),
-        ({"scheme": "bio"}, "expected one of auto, label, brackets for option 'scheme', got 'bio'"),
-        ({"tag_colum": 1}, "unknown option 'tag_colum'; did you mean 'tag_column'?"),
-    ],
-)
-def test_options__are_checked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(PipelineError) as caught:
-        SOURCES.make("conll", options)
-
-    assert message in str(caught.value)
 
 
 WORDS = st.text(

@@ -314,10 +314,9 @@ def test_read__spans_of_2014_are_half_open(tmp_path: Path) -> None:
 def test_pipeline__is_protected_unless_it_says_otherwise() -> None:
     tables: dict[str, Any] = {"source": {"use": "i2b2"}}
 
-    assert pipeline.from_tables(tables, name="x").about.protected
-    assert not pipeline.from_tables(
-        {**tables, "about": {"protected": False}}, name="x"
-    ).about.protected
+    assert pipeline.read({"name": "x", **tables}).about.protected
+    unprotected = {"name": "x", **tables, "about": {"protected": False}}
+    assert not pipeline.read(unprotected).about.protected
 
 
 @pytest.mark.parametrize(

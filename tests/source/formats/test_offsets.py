@@ -404,15 +404,6 @@ def test_read__refuses_texts_without_columns(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"separator": ", "}, "expected separator"), ({"texts": "/etc"}, "expected texts relative")],
-)
-def test_offsets__refuses_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Offsets(**options)
-
-
 def test_recognises__a_complete_header_with_texts_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "m.tsv"
     path.write_text(HEADER, encoding="utf-8")

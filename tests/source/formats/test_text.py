@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.errors import PipelineError, SourceError
+from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats import text as module
 from mslm_data.source.formats.text import PlainText
@@ -199,13 +199,6 @@ def test_read__refuses_a_table_without_the_column(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match="text_column"):
         read(path)
-
-
-def test_options__are_checked() -> None:
-    with pytest.raises(PipelineError, match="text_column to name a column"):
-        SOURCES.make("text", {"text_column": ""})
-    with pytest.raises(PipelineError, match="expected one of file, line, block"):
-        SOURCES.make("text", {"documents": "page"})
 
 
 def test_source__has_no_mentions_on_purpose() -> None:

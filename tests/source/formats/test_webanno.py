@@ -379,11 +379,6 @@ def test_read__sets_other_formats_aside(tmp_path: Path, first: str) -> None:
     assert read(tmp_path / "a.tsv") == SetAside("a", "a.tsv:1", Reason(reason))
 
 
-def test_webanno__refuses_options() -> None:
-    with pytest.raises(ValueError, match="expected names for layer and label_feature"):
-        WebAnno(layer="")
-
-
 def test_recognises__its_first_line() -> None:
     assert WebAnno.recognises(Path("a.tsv"), b"\xef\xbb\xbf#FORMAT=WebAnno TSV 3.3\r\n#T_SP") != ""
     assert WebAnno.recognises(Path("a.tsv"), b"#FORMAT=WebAnno TSV 2.0\n") == ""

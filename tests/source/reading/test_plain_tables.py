@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.plain_tables import Header, PlainTable, open_table
 from mslm_data.source.reading.records import RecordError
 
 
 def table(path: Path, text: str, *, separator: str = "", header: Header = "auto") -> PlainTable:
     path.write_text(text, encoding="utf-8", newline="")
-    return open_table(path, TextOptions(), separator=separator, header=header)
+    return open_table(path, TextSource(), separator=separator, header=header)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Spa
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.jsonl import SHAPES
-from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import RowFile, RowReader, RowSource
 from mslm_data.source.reading.standoff import Discontinuous
 from mslm_data.source.reading.versions import VersionOptions
 
@@ -23,7 +23,7 @@ def reader(
 ) -> RowReader:
     return RowReader(
         RowFile(
-            options=RowOptions(**options),
+            options=RowSource(**options),
             names=names or {},
             versions=versions or VersionOptions(),
             beginning=beginning,

@@ -10,7 +10,7 @@ from mslm_data.data.document import Sentence, Span
 from mslm_data.data.reason import Reason
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+from mslm_data.source.reading.standoff import Annotation, OffsetSource
 
 TEXT = "red, sore\nskin"
 
@@ -170,7 +170,7 @@ def test_offset_options__find_the_convention_by_the_words(
         for word in ("aspirin", "pain")
     ]
 
-    placed = OffsetOptions().place(WORDS, given)
+    placed = OffsetSource().place(WORDS, given)
 
     assert [WORDS[span.start : span.end] for span in placed.spans] == ["aspirin", "pain"]
 
@@ -178,7 +178,7 @@ def test_offset_options__find_the_convention_by_the_words(
 @pytest.mark.parametrize(("unit", "newlines", "ends"), CONVENTIONS)
 def test_offset_options__are_followed__without_words(unit: Any, newlines: Any, ends: Any) -> None:
     given = [Annotation([understood(unit, newlines, ends, "aspirin")], "Sign")]
-    options = OffsetOptions(offsets=unit, newlines=newlines, ends=ends)
+    options = OffsetSource(offsets=unit, newlines=newlines, ends=ends)
 
     (span,) = options.place(WORDS, given).spans
 
@@ -188,7 +188,7 @@ def test_offset_options__are_followed__without_words(unit: Any, newlines: Any, e
 def test_offset_options__guess_nothing_without_words() -> None:
     beyond = Annotation([(0, len(WORDS) + 1)], "Sign")
 
-    assert OffsetOptions().place(WORDS, [beyond]).misfits == 1
-    assert OffsetOptions().place(WORDS, [Annotation([(0, 1)], "Sign")]).spans == (
+    assert OffsetSource().place(WORDS, [beyond]).misfits == 1
+    assert OffsetSource().place(WORDS, [Annotation([(0, 1)], "Sign")]).spans == (
         Span(0, 1, "Sign"),
     )

@@ -19,7 +19,7 @@ from mslm_data.source.reading.records import NAME_THE_ID, RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.docred import DocRed
 from mslm_data.source.reading.shapes.mention_forms import count_mentions, look_like_mentions
-from mslm_data.source.reading.shapes.options import RowFile, RowOptions, Shape
+from mslm_data.source.reading.shapes.options import RowFile, RowSource, Shape
 from mslm_data.source.reading.shapes.running_text import MENTIONS, Passages, TextWithMentions
 from mslm_data.source.reading.shapes.scierc import SciErc
 from mslm_data.source.reading.shapes.word_spans import WordsWithSpans
@@ -30,8 +30,8 @@ __all__ = [
     "NO_MENTIONS",
     "PLAIN_SHAPES",
     "RowFile",
-    "RowOptions",
     "RowReader",
+    "RowSource",
     "find_shape",
     "named_columns",
 ]

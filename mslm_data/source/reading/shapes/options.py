@@ -7,55 +7,59 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Meta
+
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.registry import Help
 from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import OffsetOptions
+from mslm_data.source.reading.standoff import OffsetTextSource
 from mslm_data.source.reading.versions import VersionOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowOptions(OffsetOptions):
-    """The options of all sources whose documents are rows with named columns."""
+class RowSource(OffsetTextSource, frozen=True, kw_only=True):
+    """Base class of sources whose documents are rows with named columns."""
 
     tag_names: Annotated[
         tuple[str, ...],
-        Help("Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers."),
+        Meta(
+            description="Names of integer tags (`O`, `B-X` …) or labels, in the order of the "
+            "integers."
+        ),
     ] = ()
     id_column: Annotated[
         str,
-        Help(
-            'Column of the id. "auto" uses the first of `id`, `doc_id`, `document_id`, `pmid` and '
-            '`doc_key` in a row, "" numbers documents.'
+        Meta(
+            description='Column of the id. "auto" uses the first of `id`, `doc_id`, `document_id`, '
+            '`pmid` and `doc_key` in a row, "" numbers documents.'
         ),
     ] = "auto"
     untyped: Annotated[
-        str, Help("Label of bare tags, and of mentions with a concept but no label.")
+        str, Meta(description="Label of bare tags, and of mentions with a concept but no label.")
     ] = "Entity"
     text_column: Annotated[
         str,
-        Help(
-            'Column of the text. Default: "auto", the column `text`. In tasks of Label Studio, a '
-            "field of `data`."
+        Meta(
+            description='Column of the text. Default: "auto", the column `text`. In tasks of Label '
+            "Studio, a field of `data`."
         ),
     ] = "auto"
     mentions_column: Annotated[
         str,
-        Help(
-            "Column of the mentions, as a list or as JSON in a text, or of the tags of words. "
-            '"auto" uses the column of the row\'s shape.'
+        Meta(
+            description="Column of the mentions, as a list or as JSON in a text, or of the tags of "
+            'words. "auto" uses the column of the row\'s shape.'
         ),
     ] = "auto"
     ignored_columns: Annotated[
-        tuple[str, ...], Help("Columns to ignore although their values look like mentions.")
+        tuple[str, ...],
+        Meta(description="Columns to ignore although their values look like mentions."),
     ] = ()
     doc_label: Annotated[
         str,
-        Help(
-            "Column of the document's label, text or an integer. It becomes the column "
+        Meta(
+            description="Column of the document's label, text or an integer. It becomes the column "
             '`doc_label` of the shards. Default: "", no label.'
         ),
     ] = ""
@@ -73,7 +77,7 @@ class RowFile:
             begin a mention; see `tags.opens_with_i`.
     """
 
-    options: RowOptions = field(default_factory=RowOptions)
+    options: RowSource = field(default_factory=RowSource)
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     versions: VersionOptions = field(default_factory=VersionOptions)
     beginning: Callable[[], Iterable[object]] = tuple

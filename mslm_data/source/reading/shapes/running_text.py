@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason

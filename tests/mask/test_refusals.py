@@ -1,0 +1,221 @@
+"""What strategies refuse: a wrong option, and where it is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.mask.budget import Budget
+from mslm_data.mask.pick import Pick
+from mslm_data.mask.strategy import Recipe
+
+WORDS = {"units": "words", "budget": {"rate": 1}}
+LINEAR = {"shape": "linear", "start": 0, "stop": 1}
+PHASES = {"shape": "phases", "phases": [[0, 0.3], [9, 0.1]]}
+
+PICKS: list[tuple[Any, str]] = [
+    # names
+    (WORDS | {"unts": "words"}, ", picks[0]: unknown option 'unts'; did you mean 'units'?"),
+    ({"units": "words"}, ", picks[0]: expected the option 'budget', got none"),
+    (
+        {"use": "place-span"},
+        ": invalid value for option 'picks[0].use'; did you mean 'place-spans'?",
+    ),
+    (
+        {"units": "words", "budget": {"rate": 1, "overun": "cut"}},
+        ", picks[0].budget: unknown option 'overun'; did you mean 'overrun'?",
+    ),
+    (
+        {"units": "words", "budget": {"rate": LINEAR | {"ovr": 3}}},
+        ", picks[0].budget.rate: unknown option 'ovr'; did you mean 'over'?",
+    ),
+    (
+        WORDS | {"order": {"by": "bernoulli", "score": {"lexicon": "x", "transfrm": "flag"}}},
+        ", picks[0].order.score: unknown option 'transfrm'; did you mean 'transform'?",
+    ),
+    (
+        {"use": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
+        ", picks[0].ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
+    ),
+    ("words", ": expected `object`, got `str` for option 'picks[0]'"),
+    # values
+    (
+        WORDS | {"units": "wrds"},
+        ": invalid value for option 'picks[0].units'; did you mean 'words'?",
+    ),
+    (
+        {"use": "bernoulli", "rate": 1, "pick": {"units": "words", "budget": {"rate": 3}}},
+        ": expected `float` <= 1.0 for option 'picks[0].pick.budget.rate'",
+    ),
+    (
+        {"units": "words", "budget": {"rate": 1, "gate": -1}},
+        ": expected `float` >= 0.0 for option 'picks[0].budget.gate'",
+    ),
+    (
+        {"units": "words", "budget": {"rate": 1, "min_masked": -1}},
+        ": expected `int` >= 0 for option 'picks[0].budget.min_masked'",
+    ),
+    (
+        {"units": "words", "budget": {"rate": 1, "max_masked": -1}},
+        ": expected `int` >= 0 for option 'picks[0].budget.max_masked'",
+    ),
+    (
+        WORDS | {"eligible": {"longest": -1}},
+        ": expected `int` >= 0 for option 'picks[0].eligible.longest'",
+    ),
+    (
+        {"use": "by-epoch", "epochs": [-1], "ways": [[], []]},
+        ": expected `int` >= 0 for option 'picks[0].epochs[0]'",
+    ),
+    (
+        {"use": "place-spans", "rate": 0.1, "shortest": 0, "longest": 3},
+        ": expected `int` >= 1 for option 'picks[0].shortest'",
+    ),
+    (
+        {"use": "grow-spans", "rate": 0.1, "chance": 1.0, "longest": 3},
+        ": expected `float` < 1.0 for option 'picks[0].chance'",
+    ),
+    (
+        {"use": "grow-spans", "rate": 0.1, "chance": 0.5, "longest": 0},
+        ": expected `int` >= 1 for option 'picks[0].longest'",
+    ),
+    # relations
+    (
+        WORDS | {"order": {"by": "weighted"}},
+        ": order: expected a score for 'weighted', got none for option 'picks[0].order'",
+    ),
+    (
+        WORDS | {"order": {"score": {"lexicon": "x"}}},
+        ": order: expected 'weighted', 'highest', 'lowest' or 'bernoulli' with a score, got "
+        "'uniform' for option 'picks[0].order'",
+    ),
+    (
+        {"units": "words", "budget": {"rate": 1, "total": True}},
+        ": budget: 'total' needs counts = 'tokens', got 'units' for option 'picks[0]'",
+    ),
+    (
+        {
+            "units": "words",
+            "budget": {"rate": 1, "counts": "tokens"},
+            "order": {"by": "with_replacement"},
+        },
+        ": budget: order 'with_replacement' needs counts = 'units', got 'tokens' for option "
+        "'picks[0]'",
+    ),
+    (
+        {"units": "tokens", "budget": {"rate": 1}, "eligible": {"longest": 2}},
+        ": eligible: 'longest' needs units of several tokens, got 'tokens' for option 'picks[0]'",
+    ),
+    (
+        {"use": "hints", "show": 0.5, "pick": WORDS},
+        ": pick: expected order 'highest', 'lowest' or 'first', got 'uniform' for option "
+        "'picks[0]'",
+    ),
+    (
+        {"use": "one-of", "chances": [0.5], "ways": [[], []]},
+        ": chances: expected one for each of 2 ways, got 1 for option 'picks[0]'",
+    ),
+    (
+        {"use": "by-epoch", "epochs": [1, 1], "ways": [[], []]},
+        ": epochs: expected one number for each of 2 ways but the last, got 2 for option "
+        "'picks[0]'",
+    ),
+    (
+        {"use": "place-spans", "rate": 0.1, "shortest": 3, "longest": 2},
+        ": shortest, longest: expected shortest <= longest, got 3, 2 for option 'picks[0]'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pick", "message"), PICKS)
+def test_strategy__refuses_a_pick(pick: Any, message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        md.strategy("picks", picks=[pick])
+
+    assert str(refused.value) == f"strategy 'picks'{message}"
+
+
+SCHEDULES: list[tuple[dict[str, Any], str]] = [
+    (LINEAR | {"start": 1.5}, "expected `float` <= 1.0 for option 'rate.start'"),
+    (LINEAR | {"stop": -0.1}, "expected `float` >= 0.0 for option 'rate.stop'"),
+    (LINEAR | {"over": 0}, "expected `int` >= 1 for option 'rate.over'"),
+    (LINEAR | {"per": "token"}, "invalid value for option 'rate.per'; did you mean 'tokens'?"),
+    (LINEAR | {"shape": "phase"}, "invalid value for option 'rate.shape'; did you mean 'phases'?"),
+    (PHASES | {"phases": [[0, 15]]}, "expected `float` <= 1.0 for option 'rate.phases[0][1]'"),
+    (PHASES | {"phases": [0.3, 0.1]}, "expected `array`, got `float` for option 'rate.phases[0]'"),
+    (
+        {"shape": "linear", "start": 0},
+        "stop: expected a rate for shape 'linear', got none for option 'rate'",
+    ),
+    (
+        LINEAR | {"phases": [[0, 0.3]]},
+        "phases: only for shape 'phases', got shape 'linear' for option 'rate'",
+    ),
+    (PHASES | {"start": 0.3}, "start, stop: not for shape 'phases', whose rates are in `phases` "),
+    ({"shape": "phases"}, "phases: expected a list of [beginning, rate] for shape 'phases', got "),
+    (
+        PHASES | {"phases": [[5, 0.3], [9, 0.1]]},
+        "phases: expected beginnings increasing from 0, got [5, 9] for option 'rate'",
+    ),
+    (
+        PHASES | {"phases": [[0, 0.3], [9, 0.1], [9, 0.2]]},
+        "phases: expected beginnings increasing from 0, got [0, 9, 9] for option 'rate'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rate", "message"), SCHEDULES)
+def test_strategy__refuses_a_schedule(rate: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        md.strategy("token", rate=rate)
+
+    assert str(refused.value).startswith(f"strategy 'token': {message}")
+
+
+OPTIONS: list[tuple[str, dict[str, Any], str]] = [
+    ("joint", {"elmo": 1}, "unknown option 'elmo'; did you mean 'elm'?"),
+    ("joint", {"elm": "all"}, "expected `float | object`, got `str` for option 'elm'"),
+    ("joint", {"elm": True}, "expected `float | object`, got `bool` for option 'elm'"),
+    ("joint", {"count": "some"}, "invalid value for option 'count'; known: bernoulli, fixed"),
+    ("diffusion", {"low": 0.0}, "expected `float` > 0.0 for option 'low'"),
+    ("diffusion", {"high": 1.5}, "expected `float` <= 1.0 for option 'high'"),
+    ("diffusion", {"low": 0.6, "high": 0.5}, "low, high: expected low < high, got 0.6 and 0.5"),
+    ("diffusion", {"low": 0.5, "complement": True}, "low: expected less than 0.5 with complement"),
+    ("span", {"shortest": 0}, "expected `int` >= 1 for option 'shortest'"),
+    ("span", {"shortest": 3, "longest": 2}, "shortest, longest: expected shortest <= longest"),
+    ("spanbert", {"chance": 1.0}, "expected `float` < 1.0 for option 'chance'"),
+    ("spanbert", {"longest": 0}, "expected `int` >= 1 for option 'longest'"),
+    ("ccm", {"lexicons": []}, "expected `array` of length >= 1 for option 'lexicons'"),
+    ("ccm", {"warm_up": -1}, "expected `int` >= 0 for option 'warm_up'"),
+    ("ccm", {"epochs": 0}, "expected `int` >= 1 for option 'epochs'"),
+    ("picks", {"picks": 3}, "expected `array`, got `int` for option 'picks'"),
+    ("picks", {"picks": []}, "picks: expected 1 to 254, got 0"),
+    ("picks", {"picks": [], "corupt": 1}, "unknown option 'corupt'; did you mean 'corruption'?"),
+    (
+        "picks",
+        {"picks": [WORDS], "corruption": 3},
+        "expected `object`, got `int` for option 'corruption'",
+    ),
+    (
+        "picks",
+        {"picks": [WORDS], "corruption": "80-10"},
+        "corruption: expected 'mask' or the percentages of [MASK]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "message"), OPTIONS)
+def test_strategy__refuses_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        md.strategy(name, **options)
+
+    assert str(refused.value).startswith(f"strategy '{name}': {message}")
+
+
+def test_recipe__checks_picks_that_were_made_by_calls() -> None:
+    for rate in (1.5, -0.1, math.nan, "x"):
+        with pytest.raises(ValueError, match=r"^picks: Expected .* - at `\$\[0\]\.budget\.rate`$"):
+            Recipe((Pick("words", Budget(rate)),))  # type: ignore[arg-type]

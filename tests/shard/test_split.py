@@ -15,6 +15,7 @@ import mslm_data as md
 from mslm_data.api.loading import load
 from mslm_data.data.examples import Examples, take
 from mslm_data.errors import ShardError
+from mslm_data.shard.manifest import SplitRecord
 from mslm_data.shard.split import Rows, Split
 from tests import made
 
@@ -215,6 +216,18 @@ def test_split__unpickles_with_the_same_rows(train: Split, rows: list[dict[str, 
 
     assert len(data) < 4000
     assert equal(pickle.loads(data).examples(), rows)  # noqa: S301 - our own
+
+
+def test_load__sums_the_sizes_of_shards_once_for_each_split(
+    one_build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum for each shard would take seconds for a folder of 8,000 shards."""
+    sums: list[str] = []
+    monkeypatch.setattr(SplitRecord, "bytes", property(lambda _: sums.append("") or 0))
+
+    shards = load(one_build)
+
+    assert len(sums) == len(shards) < len(shards["train"].shard_rows)
 
 
 @pytest.fixture(scope="module")

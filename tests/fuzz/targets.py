@@ -82,10 +82,6 @@ def _both(one: Callable[[], tuple[bytes, bytes]], number: int) -> Callable[[], S
     return lambda: [one()[number]]
 
 
-def _shards() -> list[bytes]:
-    return [seeds.folder()[SHARD], seeds.folder(text=False)[SHARD]]
-
-
 def _arrow(*, stream: bool) -> list[bytes]:
     kinds = (None, "lz4", "zstd") if not stream else (None,)
     return [seeds.arrow(seeds.table(), stream=stream, compression=kind) for kind in kinds]
@@ -454,7 +450,9 @@ TARGETS: dict[str, Target] = {
             ("shard", SHARD),
         )
     },
-    "shard": Target(file=SHARD, seeds=_shards, beside=seeds.folder, check=blessed),
+    "shard": Target(
+        file=SHARD, seeds=lambda: [seeds.folder()[SHARD]], beside=seeds.folder, check=blessed
+    ),
     "lexicon": Target(
         file="x.arrow", seeds=lambda: [seeds.lexicon()], check=artifacts.read_lexicon
     ),

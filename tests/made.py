@@ -20,7 +20,7 @@ from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples

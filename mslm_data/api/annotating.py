@@ -21,7 +21,7 @@ from mslm_data.pipeline import STAGES, AnnotateOptions, Pipeline
 
 if TYPE_CHECKING:
     from mslm_data.builds import Progress
-    from mslm_data.builds.lines import LineCounts
+    from mslm_data.builds.line_sink import LineCounts
     from mslm_data.builds.stages import Inputs
     from mslm_data.source.formats.text import PlainText
 
@@ -165,7 +165,7 @@ def annotate(
         SourceError: An input has another format, or has changed meanwhile.
     """
     from mslm_data import builds
-    from mslm_data.builds.lines import writing_file
+    from mslm_data.builds.line_sink import writing_file
 
     if out is None:
         return _annotate_at_once(inputs, write, show_text=show_text)
@@ -180,7 +180,7 @@ def annotate(
             f"{out}: the file exists, and texts from standard input cannot be resumed; name "
             "another --out, or remove the file"
         )
-    identity = builds.lines.collect_identity(inputs, show_text=show_text)
+    identity = builds.line_sink.collect_identity(inputs, show_text=show_text)
     with writing_file(out, {**identity, "sources": {"train": [STDIN]}}) as lines:
         counts = _annotate_at_once(
             inputs, lambda text: lines.write(text.encode()), show_text=show_text
@@ -193,7 +193,7 @@ def _annotate_at_once(
     inputs: Inputs, write: Callable[[str], object], *, show_text: bool
 ) -> LineCounts:
     """Annotate files, or standard input, and write lines immediately."""
-    from mslm_data.builds.lines import annotate_at_once
+    from mslm_data.builds.line_sink import annotate_at_once
 
     read_stdin = None if any(inputs.files.values()) else lambda: _read_stdin(inputs)
     return annotate_at_once(inputs, write, show_text=show_text, read=read_stdin)
@@ -204,7 +204,7 @@ def _annotate_at_once(
 
 def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
     """Read documents from standard input: the whole text, or a document per line."""
-    from mslm_data.builds.lines import MAX_BYTES, whole_text
+    from mslm_data.builds.line_sink import MAX_BYTES, whole_text
     from mslm_data.source.reading.encodings import marked, to_utf8
 
     source = cast("PlainText", inputs.source)  # checked by `find_texts`
@@ -219,7 +219,7 @@ def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
 
 def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
     """Yield a document per line of standard input as it arrives, skipping blank lines."""
-    from mslm_data.builds.lines import MAX_BYTES, TOO_LARGE
+    from mslm_data.builds.line_sink import MAX_BYTES, TOO_LARGE
     from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
     from mslm_data.source.reading.records import NOT_UTF8
 
@@ -253,7 +253,7 @@ def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
 
 def _skip_line(stream: IO[str], read: str) -> None:
     """Read the rest of a line, given the part that was read."""
-    from mslm_data.builds.lines import MAX_BYTES
+    from mslm_data.builds.line_sink import MAX_BYTES
 
     while read and not read.endswith("\n"):
         read = stream.readline(MAX_BYTES)

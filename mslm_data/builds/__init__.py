@@ -7,7 +7,7 @@
 | `stages` | makes the source, annotator and segmenter of a pipeline, and finds its input files |
 | `scan`, `plan` | unpacks, cuts and hashes input files; work units and the identity of a build |
 | `unit` | one work unit: reads, annotates, and gives documents to a sink |
-| `rows`, `lines` | the sinks: rows of a piece, or JSON lines of entities for `mslm-data annotate` |
+| `row_sink`, `line_sink` | the sinks: rows of a piece; JSON lines of `mslm-data annotate` |
 | `copies`, `decontaminate` | documents to drop: held-out texts, repeated ids, copies; equal texts |
 | `data_loss` | decides when lost documents and mentions are errors |
 | `folder` | the unfinished folder: locks, plan, receipts |

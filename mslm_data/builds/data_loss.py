@@ -17,8 +17,8 @@ from itertools import chain
 import msgspec
 
 from mslm_data.builds.stages import Inputs, make_source
+from mslm_data.data.accounts import Counts, in_aside
 from mslm_data.data.bio import MAX_LABELS
-from mslm_data.data.counts import Counts, in_aside
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError

@@ -16,9 +16,9 @@ from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_whole, li
 from mslm_data.builds.plan import Plan
 from mslm_data.builds.scan import FileDigest
 from mslm_data.builds.stages import Inputs
+from mslm_data.data.accounts import Counts
 from mslm_data.data.bio import tag_names
 from mslm_data.data.columns import FORMAT
-from mslm_data.data.counts import Counts
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.io.files import (

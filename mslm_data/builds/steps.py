@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.builds import lines, scan
+from mslm_data.builds import line_sink, scan
 from mslm_data.builds.copies import Found, check_equal_texts, looks_for_copies
 from mslm_data.builds.data_loss import Outcome, check_labels, check_losses, check_set_aside
 from mslm_data.builds.finish import finish, list_sources, load_finished
@@ -33,8 +33,8 @@ from mslm_data.builds.plan import (
 )
 from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit, Unpack
-from mslm_data.builds.work import ToLines, ToRows, Work
-from mslm_data.data.counts import Counts
+from mslm_data.builds.work import BuildWork, ToLines, ToRows
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Part
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import WORTH_WORKERS, Preload, Run, death_error, start
@@ -107,7 +107,7 @@ def build(
     """
     folder = Unfinished(out)
     identity = collect_identity(inputs, tokenizer)
-    work = Work(pipeline=inputs.pipeline, folder=out, to=ToRows(tokenizer=tokenizer))
+    work = BuildWork(pipeline=inputs.pipeline, folder=out, to=ToRows(tokenizer=tokenizer))
     if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
         workers = 1  # starting processes takes longer than a small build
 
@@ -135,7 +135,7 @@ def build(
             if part is None:
                 folder.clear_leftovers(inputs.files)
             try:
-                units = Units(run, folder, inputs, identity, progress)
+                units = BuildUnits(run, folder, inputs, identity, progress)
                 units.build(part)
                 return None if part else _finish(run, units, tokenizer)
             finally:
@@ -144,7 +144,7 @@ def build(
                         folder.clear_leftovers(inputs.files)
 
 
-def _finish(run: Run, units: Units, tokenizer: Tokenizer) -> Manifest:
+def _finish(run: Run, units: BuildUnits, tokenizer: Tokenizer) -> Manifest:
     """Check what the units came to, join their pieces, and write the files beside the shards."""
     digests = units.check_inputs()
     labels, doc_labels = units.check_losses()
@@ -201,7 +201,7 @@ def _open_finished(
 
 def annotate(
     inputs: Inputs, out: Path, *, show_text: bool, progress: Tell = lambda _: None
-) -> lines.LineCounts:
+) -> line_sink.LineCounts:
     """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
 
     Args:
@@ -219,11 +219,11 @@ def annotate(
             too many documents are set aside.
         MslmDataError: The inputs, the pipeline or the model are wrong.
     """
-    folder = Unfinished(lines.parts_folder(out))
-    identity = lines.collect_identity(inputs, show_text=show_text)
-    names = lines.list_document_names(inputs)
+    folder = Unfinished(line_sink.parts_folder(out))
+    identity = line_sink.collect_identity(inputs, show_text=show_text)
+    names = line_sink.list_document_names(inputs)
     to = ToLines(names=names, show_text=show_text)
-    work = Work(pipeline=inputs.pipeline, folder=folder.out, to=to)
+    work = BuildWork(pipeline=inputs.pipeline, folder=folder.out, to=to)
 
     with start(work, workers=1) as run:
         counts = _open_lines(run, out, inputs, identity)
@@ -244,10 +244,10 @@ def _write_lines(
     inputs: Inputs,
     identity: dict[str, Any],
     progress: Tell,
-) -> lines.LineCounts:
+) -> line_sink.LineCounts:
     folder.prepare(())
     folder.clear_leftovers(())
-    units = Units(run, folder, inputs, identity, progress, compares=False)
+    units = BuildUnits(run, folder, inputs, identity, progress, compares=False)
     units.build()
 
     sources = list_sources(inputs, units.check_inputs())
@@ -255,8 +255,8 @@ def _write_lines(
         for split, outcomes in units.outcomes().items():
             check_set_aside(inputs.pipeline, split, outcomes)
 
-    counts = lines.count(units.receipts.values())
-    with lines.writing_file(out, {**identity, "sources": sources}) as file:
+    counts = line_sink.count(units.receipts.values())
+    with line_sink.writing_file(out, {**identity, "sources": sources}) as file:
         for unit in units.plan.units:
             file.write(folder.piece(unit.name, ".jsonl").read_bytes())
         file.finish(counts)
@@ -265,18 +265,18 @@ def _write_lines(
 
 def _open_lines(
     run: Run, out: Path, inputs: Inputs, identity: Mapping[str, Any]
-) -> lines.LineCounts | None:
+) -> line_sink.LineCounts | None:
     """Return the counts of a finished file, or None."""
     if not out.exists():
         return None
     sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-    return lines.load_finished(out, {**identity, "sources": sources})
+    return line_sink.load_finished(out, {**identity, "sources": sources})
 
 
 # The work units of both ---------------------------------------------------------------------------
 
 
-class Units:
+class BuildUnits:
     """The work units of a build, and what they came to.
 
     Attributes:
@@ -475,7 +475,7 @@ class Units:
                 self.receipts.pop(unit.name, None)
                 tasks.append(BuildUnit(unit, made, self._drops(unit), is_read=is_read))
 
-        # Units that are built again are counted already.
+        # BuildUnits that are built again are counted already.
         if not self._now.total:
             self._begin(units)
         with self._forgetting_changed():
@@ -627,7 +627,7 @@ def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Unfinished(Path(temporary))
         folder.prepare(())
-        work = Work(pipeline=pipeline, folder=folder.out, to=ToRows(tokenizer=tokenizer))
+        work = BuildWork(pipeline=pipeline, folder=folder.out, to=ToRows(tokenizer=tokenizer))
         with start(work, workers=1) as run:
             if _open_finished(run, out, inputs, identity) is None:
                 Unfinished(out).check_output(inputs.files)

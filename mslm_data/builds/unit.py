@@ -1,7 +1,7 @@
 """Builds a work unit: reads its documents, annotates them, and gives them to a sink.
 
-A sink makes rows (`rows`) or lines of entities (`lines`). What does not reach it is counted in an
-`Account`.
+A sink makes rows (`row_sink`) or lines of entities (`line_sink`). What does not reach it is counted
+in an `Account`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mslm_data.builds.folder import Receipt, Unfinished
 from mslm_data.builds.scan import changed_error, digest_part
 from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import BuildUnit, ReadUnit, Unit
-from mslm_data.data.counts import Counts, in_aside
+from mslm_data.data.accounts import Counts, in_aside
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import (
     Documents,

@@ -40,7 +40,7 @@ from mslm_data.source import SOURCES
 
 @dataclass(frozen=True, kw_only=True)
 class ToRows:
-    """Work units write rows.
+    """BuildWork units write rows.
 
     Attributes:
         tokenizer: The tokenizer.
@@ -51,7 +51,7 @@ class ToRows:
 
 @dataclass(frozen=True, kw_only=True)
 class ToLines:
-    """Work units write JSON lines of entities.
+    """BuildWork units write JSON lines of entities.
 
     Attributes:
         names: Path of a possible single-document file -> its path relative to the input.
@@ -63,8 +63,8 @@ class ToLines:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
-    """Runs the tasks of a build; see `engine.Work`.
+class BuildWork:
+    """Runs the tasks of a build; see `engine.BuildWork`.
 
     Attributes:
         pipeline: The pipeline.
@@ -101,19 +101,19 @@ class Work:
 
     def _build(self, task: BuildUnit, unfinished: Unfinished) -> Receipt:
         if isinstance(self.to, ToRows):
-            from mslm_data.builds.rows import Rows
+            from mslm_data.builds.row_sink import RowSink
 
             reader = Reader(task.unit, self.pipeline)
-            sink = Rows(self.pipeline, self.to.tokenizer, unfinished.piece(task.name))
+            sink = RowSink(self.pipeline, self.to.tokenizer, unfinished.piece(task.name))
             return build_unit(task, reader, self.pipeline, sink, unfinished)
 
-        from mslm_data.builds.lines import Lines, as_given
+        from mslm_data.builds.line_sink import LineSink, as_given
 
         source = make_source(self.pipeline).for_split(task.unit.split)
         reader = Reader(task.unit, self.pipeline, as_given(source, self.to.names))
         path = unfinished.piece(task.name, ".jsonl")
         with writing_whole(path, durable=False) as file:
-            lines = Lines(file, path.name, show_text=self.to.show_text)
+            lines = LineSink(file, path.name, show_text=self.to.show_text)
             return build_unit(task, reader, self.pipeline, lines, unfinished)
 
     def _join(self, task: Join, unfinished: Unfinished) -> ShardRecord:

@@ -13,7 +13,7 @@ from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
-    from mslm_data.builds.lines import LineCounts
+    from mslm_data.builds.line_sink import LineCounts
 
 
 @click.command("annotate", short_help="Find entities in texts with a trained model.")

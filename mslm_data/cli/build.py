@@ -217,7 +217,7 @@ def _build(
 
 def build_report(manifest: Manifest) -> dict[str, Any]:
     """Return the JSON object of `build --json` for a built folder, without its path."""
-    from mslm_data.data.counts import Counts
+    from mslm_data.data.accounts import Counts
 
     splits = {
         name: {

@@ -29,7 +29,7 @@ class Shade(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
+class TokenRun:
     """Consecutive tokens with equal masking, or a shaded token.
 
     Attributes:
@@ -61,7 +61,7 @@ class Group:
     label: str | None
     flags: str
     status: str = ""
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TokenRun] = field(default_factory=list)
 
 
 class Pieces:
@@ -185,8 +185,8 @@ def draw_line(
             # A space between two marked runs is not marked.
             if space and last:
                 if last.kind or last.differs or last.shade:
-                    runs.append(Run(space, "", False))
+                    runs.append(TokenRun(space, "", False))
                 else:
                     last.text += space
-            runs.append(Run(pieces[id_], _CLASSES[kind], differs, shade))
+            runs.append(TokenRun(pieces[id_], _CLASSES[kind], differs, shade))
     return groups

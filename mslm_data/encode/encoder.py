@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mslm_data.data import bio
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets

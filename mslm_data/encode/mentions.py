@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.documents import Mentions
 from mslm_data.data.ragged import count_up
 from mslm_data.data.reason import Reason

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from mslm_data.data.counts import Count
+from mslm_data.data.accounts import Count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pyarrow as pa
 
+from mslm_data.data.accounts import Counts
 from mslm_data.data.bio import MAX_LABELS, tag_names
 from mslm_data.data.columns import FORMAT, schema
-from mslm_data.data.counts import Counts
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from mslm_data.data.accounts import Count
 from mslm_data.data.columns import COLUMNS
-from mslm_data.data.counts import Count
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from mslm_data.api.annotating import annotate, check_sets, find_texts
 from mslm_data.api.building import read_named
-from mslm_data.builds import lines
-from mslm_data.builds.lines import LineCounts
+from mslm_data.builds import line_sink
+from mslm_data.builds.line_sink import LineCounts
 from mslm_data.builds.tasks import BuildUnit
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
 from mslm_data.pipeline import AnnotateOptions
@@ -290,7 +290,7 @@ def test_annotate__reads_standard_input_in_the_given_encoding(
 def test_annotate__reads_lines_of_standard_input_unchanged(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MAX_BYTES", 8)
+    monkeypatch.setattr(line_sink, "MAX_BYTES", 8)
     data = b"\xef\xbb\xbfone\r\n \t\n" + "\ufefftwo\n".encode() + b"\xff\n" + b"x" * 20 + b"\nsix"
     stream = give(monkeypatch, data)
 

@@ -12,7 +12,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.builds.data_loss import Outcome, check_losses, check_set_aside
 from mslm_data.builds.stages import find_inputs
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, PipelineError

@@ -12,7 +12,7 @@ import pytest
 import mslm_data as md
 from mslm_data.builds import decontaminate
 from mslm_data.builds.verify import verify
-from mslm_data.data.counts import in_aside
+from mslm_data.data.accounts import in_aside
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.pipeline import Pipeline, read
 from tests import made

@@ -415,9 +415,9 @@ def test_build__rejects_a_folder_built_by_another_pipeline(tmp_path: Path) -> No
 def test_build__interrupt_exits_with_130_and_the_same_command_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.builds import rows
+    from mslm_data.builds import row_sink
 
-    write, calls = rows.write_piece, []
+    write, calls = row_sink.write_piece, []
 
     def interrupted(*args: object, **options: object) -> object:
         calls.append(args)
@@ -426,7 +426,7 @@ def test_build__interrupt_exits_with_130_and_the_same_command_resumes(
         return write(*args, **options)  # type: ignore[arg-type]
 
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json")
-    monkeypatch.setattr(rows, "write_piece", interrupted)
+    monkeypatch.setattr(row_sink, "write_piece", interrupted)
     stopped = run(*words)
     assert stopped.code == 130
     assert "run the same command again" in stopped.err

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from mslm_data.data.examples import Examples
 from mslm_data.encode.mentions import NARROWED

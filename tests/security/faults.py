@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
-from mslm_data.builds import rows
+from mslm_data.builds import row_sink
 from mslm_data.data.documents import Documents
 from mslm_data.encode.encoder import Encoder
 from mslm_data.errors import AnnotateError
@@ -67,7 +67,7 @@ def _segmenter(put: Put) -> None:
         def sentences(self, documents: Documents) -> NoReturn:
             raise RuntimeError(documents.line)
 
-    put(rows, "make_segmenter", lambda pipeline: Failing())
+    put(row_sink, "make_segmenter", lambda pipeline: Failing())
 
 
 def _encoder(put: Put) -> None:

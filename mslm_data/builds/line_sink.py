@@ -26,7 +26,7 @@ from mslm_data.builds.scan import UNIT_BYTES, changed_error, digest_part
 from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import Unit
 from mslm_data.builds.unit import Account, Reader, Record, annotate
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
@@ -112,7 +112,7 @@ class _Writable(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-class Lines:
+class LineSink:
     """Writes a line per document of a work unit."""
 
     def __init__(self, file: _Writable, name: str, *, show_text: bool) -> None:
@@ -285,7 +285,7 @@ def annotate_at_once(
         reader = Reader(
             unit, pipeline, as_given(source, names) if read is None else _as_parts(read)
         )
-        sink = Lines(_Encoded(write), "", show_text=show_text)
+        sink = LineSink(_Encoded(write), "", show_text=show_text)
         for documents in reader.batches():
             for annotated in annotate(documents, reader.account, pipeline):
                 sink.add(annotated, reader.account)

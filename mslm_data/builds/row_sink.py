@@ -27,7 +27,7 @@ from mslm_data.shard.write import ShardRecord
 from mslm_data.source.reading.records import NO_TOKEN
 
 
-class Rows:
+class RowSink:
     """Encodes the documents of a work unit as rows, and writes them as a piece."""
 
     def __init__(self, pipeline: Pipeline, tokenizer: Tokenizer, path: Path) -> None:

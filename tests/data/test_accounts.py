@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.counts import Counts
+from mslm_data.data.accounts import Counts
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 

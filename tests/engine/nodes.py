@@ -79,7 +79,7 @@ def processes_of(node: Any) -> list[psutil.Process]:
 def workers(cluster: Any) -> list[psutil.Process]:
     """Return the processes that may be at a task."""
     processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
-    return [process for process in processes if "ray::" in command_of(process)]
+    return [process for process in processes if "ray::run_task" in command_of(process)]
 
 
 def command_of(process: psutil.Process) -> str:

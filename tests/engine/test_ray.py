@@ -456,7 +456,7 @@ def test_build__ended_program_leaves_no_worker_and_resumes(
     while not list(out.glob(".build/receipts/*.json")):
         assert building.poll() is None, building.communicate()
         time.sleep(0.02)
-    before = nodes.workers(cluster)
+    before = wait_for(lambda: nodes.workers(cluster))
 
     building.send_signal(sent)
     output, _ = building.communicate(timeout=PATIENCE_S)
@@ -465,7 +465,6 @@ def test_build__ended_program_leaves_no_worker_and_resumes(
         assert building.returncode == 128 + sent
         assert b"run the same command again" in output
         assert b"Traceback" not in output
-    assert before
     assert psutil.wait_procs(before, timeout=PATIENCE_S)[1] == []
     pipeline = read("blurb/ncbi-disease", sets=options).sampled()
     made.built(tmp_path / "whole", pipeline=pipeline)

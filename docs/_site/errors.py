@@ -157,13 +157,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
         ),
     ),
-    "shard/remote.py": (
-        Warned(
-            "expected room in cache_bytes",
-            "The shards in use are larger than `cache_bytes`.",
-            "Pass a larger `cache_bytes`, or a smaller `open_shards`.",
-        ),
-    ),
     "source/formats/conll.py": (
         Warned(
             "nearly all words begin with",

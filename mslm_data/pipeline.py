@@ -359,8 +359,8 @@ def read(
     Args:
         source: `blurb/ncbi-disease`, `my.toml`, or the tables of such a file with a `name`, which
             are not changed.
-        sets: Assignments `stage.option=value` that override the file. The value is TOML, otherwise
-            a string.
+        sets: Assignments `stage.option=value`, or `name=value`, that override the file. The value
+            is TOML, otherwise a string.
         options: The same as a mapping from `stage.option` to the value, which may be a path.
 
     Raises:
@@ -452,6 +452,8 @@ def _assignment(text: str) -> tuple[str, Any, str]:
     path, equals, value = text.partition("=")
     path = path.strip()
     stage, _, option = path.partition(".")
+    if path == "name" and equals:
+        return path, value.strip(), "--set name"
     if not (equals and stage and option):
         raise PipelineError(f"--set: expected stage.option=value, got '{text}'")
     return path, parse_value(value), f"--set {path}"
@@ -479,7 +481,10 @@ def _drop_foreign_options(tables: dict[str, Any], stage: str, use: Any) -> None:
 
 
 def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:
-    """Set an option at `stage.option` or deeper."""
+    """Set the name, or an option at `stage.option` or deeper."""
+    if path == "name":
+        tables["name"] = value
+        return
     stage, _, option = path.partition(".")
     if stage not in STAGES:
         raise PipelineError(f"{where}: unknown stage '{stage}'{did_you_mean(stage, [*STAGES])}")

@@ -432,3 +432,8 @@ def test_to_toml__reads_to_the_same_options(
     )
 
     assert pipeline.read(tomllib.loads(written.to_toml())) == written
+
+
+@pytest.mark.parametrize("given", [{"sets": ["name=ward-7"]}, {"options": {"name": "ward-7"}}])
+def test_read__takes_another_name(given: dict[str, Any]) -> None:
+    assert pipeline.read("blurb/bc2gm", **given).name == "ward-7"

@@ -89,6 +89,7 @@ class Option(NamedTuple):
         default: Its default, or `REQUIRED`.
         help: Its help text, or "".
         words: The allowed words, if it allows only a few; otherwise none.
+        limits: The limits of its numbers, such as `>= 0, <= 1`, or "".
     """
 
     name: str
@@ -96,6 +97,7 @@ class Option(NamedTuple):
     default: Any
     help: str
     words: tuple[Any, ...]
+    limits: str
 
 
 REQUIRED = msgspec.NODEFAULT
@@ -120,8 +122,9 @@ def list_options(make: Callable[..., Any]) -> list[Option]:
         field = fields[name]
         has_factory = field.default_factory is not REQUIRED
         default = field.default_factory() if has_factory else field.default
+        hint = field.type
         options.append(
-            Option(field.name, field.type, default, _help(field.type), _words(field.type))
+            Option(name, hint, default, _help(hint), _words(hint), ", ".join(_limits(hint)))
         )
     return options
 
@@ -129,6 +132,15 @@ def list_options(make: Callable[..., Any]) -> list[Option]:
 def _help(hint: Any) -> str:
     marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, msgspec.Meta)]
     return next((mark.description for mark in reversed(marks) if mark.description), "")
+
+
+def _limits(hint: Any) -> Iterator[str]:
+    marks = getattr(hint, "__metadata__", ())
+    for mark in (mark for mark in marks if isinstance(mark, msgspec.Meta)):
+        limits = {">=": mark.ge, ">": mark.gt, "<=": mark.le, "<": mark.lt}
+        yield from (f"{sign} {limit}" for sign, limit in limits.items() if limit is not None)
+    for member in typing.get_args(hint):
+        yield from _limits(member)
 
 
 def _words(hint: Any) -> tuple[Any, ...]:

@@ -286,6 +286,8 @@ def test_list_options__of_a_class_has_its_own_first() -> None:
     assert options["marked"].help == "A budget."
     assert options["mode"].words == ("a", "b")
     assert options["size"].words == ()
+    assert options["rate"].limits == ">= 0, <= 1"
+    assert options["size"].limits == options["picks"].limits == ""
     assert options["named"].default == {}
 
 

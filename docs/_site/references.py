@@ -230,7 +230,7 @@ def _options(kind: Any) -> list[Option]:
     return [
         Option(
             option.name,
-            _type_name(option.type),
+            _type_name(option.type) + (f", {option.limits}" if option.limits else ""),
             "required" if option.default is REQUIRED else _toml(option.default),
             option.help,
         )

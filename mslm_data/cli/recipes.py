@@ -275,6 +275,8 @@ def _commented(option: Option) -> list[str]:
     help_text = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
         help_text += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
+    if option.limits:
+        help_text += f" Limits: {option.limits}."
     if option.default is REQUIRED:
         line = f"{option.name}: required"
     elif option.default is None:
@@ -405,7 +407,8 @@ def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[s
     """Yield the indented lines of each option: name, default if wanted, and help."""
     for option in options:
         default = _shown_default(option.default) if defaults else ""
-        help_text = f"{option.name}{default}: {option.help}"
+        limits = f" Limits: {option.limits}." if option.limits else ""
+        help_text = f"{option.name}{default}: {option.help}{limits}"
         yield from textwrap.wrap(help_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 

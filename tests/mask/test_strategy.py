@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 
 import numpy as np
 import pytest
@@ -21,9 +22,9 @@ from mslm_data.mask.recipes.mslm import joint
 from mslm_data.mask.rng import RowRng, stream_number
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Mixture, Recipe
-from mslm_data.mask.table import varied
+from mslm_data.mask.table import parse_strategy, varied
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
-from tests.mask.contract import OPTIONS, corrupting, made
+from tests.mask.contract import OPTIONS, corrupting, made, options_of
 from tests.reference import picks as twins
 
 FILE = """
@@ -83,6 +84,14 @@ def test_strategy__in_a_file(tmp_path):
     assert strategy.picks[2].budget.rate.stop == 0.1
     assert strategy.corruption.shares == "80-10-10"
     assert md.strategy(str(path), corruption="mask").corruption.shares == "mask"
+
+
+@given(st.data(), st.sampled_from([*OPTIONS]))
+def test_repr__reads_to_the_same_strategy_for_any_options(data, name):
+    strategy = made((name, data.draw(options_of(name))), fixed_examples())
+    table = tomllib.loads(repr(strategy))["mask"]
+
+    assert parse_strategy(table, where="here") == strategy
 
 
 @pytest.mark.parametrize("name", OPTIONS)

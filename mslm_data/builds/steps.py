@@ -331,6 +331,7 @@ class BuildUnits:
                 self.found = folder.read_found(Found, self._key)
             if self.found is None and _reads_first(inputs.pipeline):
                 with self._forgetting_changed():
+                    self._unpack(self.plan.units)
                     for _ in run(map(ReadUnit, self.plan.units)):
                         pass
                 self.found = self._find_drops()

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from mslm_data.builds import plan, scan
-from mslm_data.builds.tasks import Cut, FindDrops, ReadUnit, Unpack
+from mslm_data.builds.tasks import Cut, FindDrops, ReadUnit
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError
 from mslm_data.source.formats.jsonl import JsonLines
@@ -80,15 +80,16 @@ def test_build__only_the_first_part_looks_at_all_documents(tmp_path: Path) -> No
     for part in PARTS:
         with tasks_run() as tasks:
             everything.build(inputs, tmp_path / "out", part=part)
-        kinds.append({type(task) for task in tasks} & {Unpack, Cut, ReadUnit, FindDrops})
+        kinds.append({type(task) for task in tasks} & {Cut, ReadUnit, FindDrops})
 
-    assert kinds == [{Unpack, Cut, ReadUnit, FindDrops}, set(), set(), set()]
+    assert kinds == [{Cut, ReadUnit, FindDrops}, set(), set(), set()]
 
 
 @pytest.mark.parametrize("part", [None, (1, 2)])
 def test_build__waits_for_no_build_of_the_whole_folder(
-    part: tuple[int, int] | None, tmp_path: Path
+    part: tuple[int, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mslm_data.builds.folder._PATIENCE_S", 0)
     inputs, out = everything.write(tmp_path), tmp_path / "out"
 
     def build_another() -> None:
@@ -116,4 +117,4 @@ def test_build__a_part_waits_for_the_plan_of_another(tmp_path: Path) -> None:
         everything.build(inputs, out, part=(1, 2))
 
     assert {name for name, locked in seen if locked} == {"Unpack", "Cut", "ReadUnit", "FindDrops"}
-    assert {name for name, locked in seen if not locked} == {"BuildUnit"}
+    assert {name for name, locked in seen if not locked} == {"BuildUnit", "Unpack"}

@@ -45,7 +45,8 @@ def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         everything.build(inputs, out)
 
     kinds = Counter(type(task) for task in tasks)
-    assert kinds[Unpack] == kinds[Cut] == kinds[FindDrops] == 1
+    assert kinds[Unpack] > 0
+    assert kinds[Cut] == kinds[FindDrops] == 1
     assert min(kinds[ReadUnit], kinds[BuildUnit]) > 4
     assert kinds[Join] > 2
     assert verify(out)[1] == []

@@ -280,8 +280,8 @@ def test_build__ids_of_unpacked_documents_have_their_folders(
 
     rows = load(tmp_path / "out")["train"]
     assert {rows[number]["doc_id"] for number in range(len(rows))} == {"note1.txt", "note2.txt"}
-    unpacked = [Path(task.into) for task in tasks if isinstance(task, Unpack)]
-    assert [path.parent.name for path in unpacked] == ["note1.txt", "note2.txt"]
+    unpacked = {Path(task.into) for task in tasks if isinstance(task, Unpack)}
+    assert {path.parent.name for path in unpacked} == {"note1.txt", "note2.txt"}
     assert {path.parents[2].name for path in unpacked} == {"staging"}
 
 

@@ -21,7 +21,7 @@ from mslm_data.builds.tasks import (
     Unpack,
 )
 from mslm_data.builds.verify import verify
-from mslm_data.builds.work import Work
+from mslm_data.builds.work import BuildWork
 from mslm_data.errors import ShardError
 from mslm_data.io.files import SUFFIX
 from tests import made
@@ -183,14 +183,14 @@ def test_build__may_run_any_task_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A task is repeated if its process died before it answered."""
-    do = Work.__call__
+    do = BuildWork.__call__
 
-    def twice(self: Work, task: Task) -> Any:
+    def twice(self: BuildWork, task: Task) -> Any:
         if isinstance(task, kind):
             do(self, task)
         return do(self, task)
 
-    monkeypatch.setattr(Work, "__call__", twice)
+    monkeypatch.setattr(BuildWork, "__call__", twice)
     everything.build(inputs, tmp_path / "out")
 
     assert made.tree(tmp_path / "out") == expected

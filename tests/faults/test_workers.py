@@ -35,7 +35,7 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "Work", works.FaultyWork)
+    monkeypatch.setattr(steps, "BuildWork", works.FaultyWork)
     monkeypatch.setattr(stages, "_LOADED", {})  # Other annotations would still be cached.
 
 

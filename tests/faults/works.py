@@ -15,13 +15,13 @@ from typing import Any
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds.tasks import Task
-from mslm_data.builds.work import Work
+from mslm_data.builds.work import BuildWork
 from mslm_data.data.documents import Documents
 
 _annotate = LoadedTerms.annotate
 
 
-class FaultyWork(Work):
+class FaultyWork(BuildWork):
     """Fails as a file beside the folder says: `{"do": …, "document": id, "times": maximum}`."""
 
     def __call__(self, task: Task) -> Any:

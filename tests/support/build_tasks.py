@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mslm_data.builds.tasks import Task
-from mslm_data.builds.work import Work
+from mslm_data.builds.work import BuildWork
 
 
 class Interruption(KeyboardInterrupt):
@@ -49,9 +49,9 @@ def at_task(
 def _watched(
     here: Callable[[Task], bool], action: Callable[[], object], *, after: bool
 ) -> Iterator[None]:
-    do = Work.__call__
+    do = BuildWork.__call__
 
-    def watch(self: Work, task: Task) -> Any:
+    def watch(self: BuildWork, task: Task) -> Any:
         is_here = here(task)
         if is_here and not after:
             action()
@@ -61,7 +61,7 @@ def _watched(
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Work, "__call__", watch)
+        patch.setattr(BuildWork, "__call__", watch)
         yield
 
 

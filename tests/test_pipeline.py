@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"source": {"use": "conll", "max_loss": 2}},
         ", [source]: expected `float` <= 1.0 for option 'max_loss'",
+    ),
+    *(
+        (
+            {"source": {"use": "conll", "max_loss": wrong}},
+            f", [source]: expected `float`{problem} for option 'max_loss'",
+        )
+        for wrong, problem in (
+            (-0.1, " >= 0.0"),
+            (math.nan, " >= 0.0"),
+            ("half", ", got `str`"),
+            (True, ", got `bool`"),
+        )
     ),
     (
         {"source": {"use": "conll", "duplicate_similarity": 0}},

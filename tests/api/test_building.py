@@ -432,7 +432,7 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
         ["--source", NAME, "--sample", "--set", "encode.max_tokens=many"],
         {"source": NAME, "sample": True, "options": {"encode.max_tokens": "many"}},
         PipelineError,
-        "expected a whole number for option 'max_tokens', got text",
+        "expected `int`, got `str` for option 'max_tokens'",
     ),
     (
         ["--source", "docano", "--input", BC2GM],

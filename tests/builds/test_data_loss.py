@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mslm_data.builds.stages import find_inputs
 from mslm_data.data.accounts import Counts
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
-from mslm_data.errors import BuildError, PipelineError
+from mslm_data.errors import BuildError
 from mslm_data.source.reading.records import WITHDRAWN
 from tests import made
 from tests.builds.test_accounts import conll, jsonl
@@ -334,21 +333,6 @@ def test_build__ignores_mentions_of_the_source_with_none(tmp_path: Path) -> None
     )
 
     assert (manifest.splits["train"].given_mentions, manifest.splits["train"].left_out) == (0, {})
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (-0.1, "max_loss: expected a number from 0 to 1, got -0.1"),
-        (1.1, "max_loss: expected a number from 0 to 1, got 1.1"),
-        (math.nan, "max_loss: expected a number from 0 to 1, got nan"),
-        ("half", "expected a number for option 'max_loss', got text"),
-        (True, "expected a number for option 'max_loss', got true or false"),
-    ],
-)
-def test_pipeline__rejects_an_invalid_share(value: object, message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        made.pipeline_of(source={"max_loss": value})
 
 
 def test_manifest__omits_the_maximum_loss(tmp_path: Path) -> None:

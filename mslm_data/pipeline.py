@@ -326,8 +326,10 @@ class Pipeline(Options, frozen=True, kw_only=True):
         """
         tables: dict[str, Any] = msgspec.to_builtins(self)
         del tables["name"], tables["about"], tables["encode"]["tokenizer"]
-        for name in ("max_loss", "decontaminate", "sample", "fetch"):
+        for name in ("max_loss", "on_crash", "decontaminate", "sample", "fetch"):
             del tables["source"][name]
+        if tables["source"]["duplicates"] == "ask":
+            tables["source"]["duplicates"] = "keep"  # the answer makes the same rows
         del tables["annotate"]["sample"]
 
         own_options = [tables["annotate"]["options"], tables["segment"]["options"]]

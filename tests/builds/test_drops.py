@@ -315,7 +315,7 @@ def test_build__names_the_package_for_near_copies(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"duplicates": "thin"}, "duplicates.*'thin'"),
+        ({"duplicates": "thin"}, "duplicates.*ask, count, drop, keep"),
         ({"duplicate_similarity": 0}, "duplicate_similarity"),
         ({"duplicate_similarity": 2}, "duplicate_similarity"),
     ],

@@ -174,7 +174,7 @@ def test_load__rejects_repeated_labels(tmp_path: Path) -> None:
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"doc_labels": ["no", "no", "yes"]}))
 
-    with pytest.raises(ShardError, match=r"expected at most .* different doc_labels"):
+    with pytest.raises(ShardError, match="different doc_labels"):
         load(tmp_path / "out")
 
 

@@ -25,10 +25,10 @@ documents.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -326,8 +326,8 @@ class Found(NamedTuple):
 def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found:
     """Find the kind of each document, and equal texts, from the hashes of all work units.
 
-    Without copies, it needs about 60 bytes for each document and text; with near copies, about 600
-    bytes for each document.
+    The hashes of a unit are read several times, so that 16 bytes for each document or text are in
+    memory. With near copies, it is about 600 bytes for each document.
 
     Args:
         task: The task, with all units in order.
@@ -341,157 +341,149 @@ def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found
         BuildError: Documents of different files have the same id, or hashes are missing.
     """
     # Splits with all documents kept come first; the sort is stable, so others keep their order.
-    units = sorted(task.units, key=lambda unit: unit.split not in KEPT_WHOLE)
-    loaded = [_load(folder, unit) for unit in units]
-    all_hashes = Hashes(*map(np.concatenate, zip(*(one.hashes for one in loaded), strict=True)))
-    documents, texts = _lay_out(units, [one.per_part for one in loaded])
-    digests = {unit.name: one.digests for unit, one in zip(units, loaded, strict=True)}
-    del loaded  # half of the memory
+    in_order = sorted(task.units, key=lambda unit: unit.split not in KEPT_WHOLE)
+    units = [UnitRecord(unit, folder) for unit in in_order]
+    for split in dict.fromkeys(unit.split for unit in in_order):
+        _mark_repeated_ids([record for record in units if record.unit.split == split])
+    if looks_for_copies(pipeline):
+        _mark_copies(units, pipeline.duplicate_similarity)
 
-    kinds = find_kinds(all_hashes, documents, pipeline)
     drops = {}
-    for unit, (start, stop) in zip(units, pairwise(documents.units.tolist()), strict=True):
-        if kinds[start:stop].any():
-            drops[unit.name] = folder.write_kinds(unit.name, kinds[start:stop].tobytes())
-    return Found(drops, digests, *_find_equal(all_hashes.texts, texts))
+    for record in units:
+        if record.kinds.any():
+            name = record.unit.name
+            drops[name] = folder.write_kinds(name, record.kinds.tobytes())
+    digests = {record.unit.name: record.digests for record in units}
+    return Found(drops, digests, *_find_equal(units))
 
 
-class _Layout(NamedTuple):
-    """Where N items, documents or texts, come from.
+class UnitRecord:
+    """The hashes of a work unit in the unfinished folder, which are read when they are asked for.
 
     Attributes:
-        units: int64 `[U + 1]`, offsets of the units' items.
-        splits: int32 `[N]`, index into `names`.
-        names: Splits.
-        files: int32 `[N]`, index into `paths`.
-        paths: Files.
+        unit: The work unit.
+        kinds: uint8 `[D]`, kind of each document.
+        per_part: int64 `[P, 2]`, number of documents and of texts of each part.
+        digests: SHA-256 of the bytes of each part.
     """
 
-    units: Numbers
-    splits: npt.NDArray[np.int32]
-    names: list[str]
-    files: npt.NDArray[np.int32]
-    paths: list[str]
+    def __init__(self, unit: Unit, folder: Unfinished) -> None:
+        """Read the kinds of held-out documents."""
+        self.unit = unit
+        self._folder = folder
+        arrays = self._arrays()
+        self.kinds: npt.NDArray[np.uint8] = arrays["kinds"]
+        self.per_part: Numbers = arrays["per_part"]
+        self.digests: list[str] = arrays["digests"].tolist()
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Read an array of `Hashes`."""
+        values: npt.NDArray[Any] = self._arrays()[name]
+        return values
+
+    def parts(self, column: int) -> Numbers:
+        """Return the part of each document (column 0) or of each text (column 1)."""
+        return np.repeat(np.arange(len(self.per_part)), self.per_part[:, column])
+
+    def _arrays(self) -> Any:
+        data = self._folder.read_hashes(self.unit.name)
+        return np.load(io.BytesIO(data), allow_pickle=False)
 
 
-class _Loaded(NamedTuple):
-    """The hashes of a unit; int64 `[P, 2]`, documents and texts of its parts; digests of these."""
-
-    hashes: Hashes
-    per_part: Numbers
-    digests: list[str]
-
-
-def _load(folder: Unfinished, unit: Unit) -> _Loaded:
-    arrays = np.load(io.BytesIO(folder.read_hashes(unit.name)), allow_pickle=False)
-    hashes = Hashes(*(arrays[name] for name in Hashes._fields))
-    return _Loaded(hashes, arrays["per_part"], arrays["digests"].tolist())
-
-
-def _lay_out(units: Sequence[Unit], per_part: Sequence[Numbers]) -> tuple[_Layout, _Layout]:
-    """Return the layouts of all documents, and of all texts."""
-    splits: dict[str, int] = {}
-    files: dict[str, int] = {}
-    of_units = [splits.setdefault(unit.split, len(splits)) for unit in units]
-    of_parts = [files.setdefault(part.path, len(files)) for unit in units for part in unit.parts]
-    counts = np.concatenate([np.empty((0, 2), np.int64), *per_part])
-
-    layouts = []
-    for column in (0, 1):
-        sizes = np.array([numbers[:, column].sum() for numbers in per_part], np.int64)
-        layouts.append(
-            _Layout(
-                make_offsets(sizes),
-                np.repeat(np.array(of_units, np.int32), sizes),
-                [*splits],
-                np.repeat(np.array(of_parts, np.int32), counts[:, column]),
-                [*files],
-            )
-        )
-    return layouts[0], layouts[1]
-
-
-def find_kinds(hashes: Hashes, layout: _Layout, pipeline: Pipeline) -> npt.NDArray[np.uint8]:
-    """Return the kind of each document, uint8 `[D]`, as an index of `KINDS`.
-
-    Args:
-        hashes: Hashes of D documents, documents to prefer first.
-        layout: Where they come from.
-        pipeline: The pipeline, with `source.duplicates` and `source.duplicate_similarity`.
+def _mark_repeated_ids(units: Sequence[UnitRecord]) -> None:
+    """Mark the documents of a split whose id an earlier document has.
 
     Raises:
-        BuildError: Documents of different files have the same id.
+        BuildError: Documents of different files have the same id. Within a file, all but the first
+            are set aside. Between files this could silently lose a whole file.
     """
-    kinds = hashes.kinds.copy()
-    for number in range(len(layout.names)):
-        members = np.flatnonzero((layout.splits == number) & (kinds == 0))
-        repeated, firsts = _find_repeated(hashes.ids[members])
-        _check_same_file(layout, members[repeated], members[firsts])
-        kinds[members[repeated]] = _ID
-    if not looks_for_copies(pipeline):
-        return kinds
+    repeated = _find_repeated(record.read("ids")[record.kinds == 0] for record in units)
+    if not len(repeated):
+        return
+
+    first_path: dict[int, str] = {}
+    clashes: Counter[tuple[str, str]] = Counter()
+    for record in units:
+        ids = record.read("ids")
+        parts = record.parts(0)
+        for number in np.flatnonzero((record.kinds == 0) & _are_in(repeated, ids)).tolist():
+            path = record.unit.parts[parts[number]].path
+            before = first_path.get(int(ids[number]))
+            if before is None:
+                first_path[int(ids[number])] = path
+            elif before == path:
+                record.kinds[number] = _ID
+            else:
+                clashes[path, before] += 1
+    for (path, before), number in clashes.items():
+        raise BuildError(
+            f"{path}: {number:,} of its document ids are also in {before}; remove one of the files "
+            "if they have the same documents, or build them separately"
+        )
+
+
+def _mark_copies(units: Sequence[UnitRecord], similarity: float) -> None:
+    """Mark the documents that are exact or near copies of an earlier document that is kept.
+
+    Args:
+        units: The units, documents to prefer first.
+        similarity: Minimum similarity of near copies; 1 for exact copies only.
+    """
+    kinds = np.concatenate([record.kinds for record in units])
+    words = np.concatenate([record.read("words") for record in units])
+    exact = np.concatenate([record.read("exact") for record in units])
+    sizes = [len(record.kinds) for record in units]
+    stays = np.repeat([record.unit.split in KEPT_WHOLE for record in units], sizes)
 
     # An exact copy has the words of an earlier document that is kept.
-    kept_whole = [number for number, name in enumerate(layout.names) if name in KEPT_WHOLE]
-    stays = np.isin(layout.splits, kept_whole)
-    originals = np.flatnonzero((kinds == 0) & (hashes.words > 0))
-    repeated, _ = _find_repeated(hashes.exact[originals])
+    originals = np.flatnonzero((kinds == 0) & (words > 0))
+    order = originals[np.argsort(exact[originals], kind="stable")]
     is_exact = np.zeros(len(kinds), np.bool_)
-    is_exact[originals[repeated]] = True
+    is_exact[order[1:]] = exact[order[1:]] == exact[order[:-1]]
     kinds[is_exact & ~stays] = _EXACT
 
     # The kernel compares the remaining documents with those that it has kept so far.
-    if pipeline.source.duplicate_similarity < 1:
+    if similarity < 1:
+        bands = np.concatenate([record.read("bands") for record in units])
+        places = np.concatenate([record.read("places") for record in units])
         roles = np.where(stays, STAYS, MAY_STAY)
-        is_compared = (kinds == 0) & ~is_exact & (hashes.words >= WORDS)
+        is_compared = (kinds == 0) & ~is_exact & (words >= WORDS)
         roles[~is_compared] = PASSED_OVER
-        is_near = _find_near(hashes, roles.astype(np.uint8), pipeline.source.duplicate_similarity)
+        is_near = _find_near(bands, places, roles.astype(np.uint8), similarity)
         kinds[is_near & ~stays] = _NEAR
-    return kinds
+
+    for record, marked in zip(units, np.split(kinds, np.cumsum(sizes)[:-1]), strict=True):
+        record.kinds = marked
 
 
-def _find_repeated(hashes: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
-    """Return the positions of hashes that occurred before, and where each did first."""
-    in_order = np.sort(hashes)
-    if (in_order[1:] != in_order[:-1]).all():  # most corpora; a sort needs half the memory
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-
-    order = np.argsort(hashes, kind="stable")
-    in_order = hashes[order]
-    is_new = np.append(True, in_order[1:] != in_order[:-1])
-    firsts = order[is_new][np.cumsum(is_new) - 1]
-    return order[~is_new], firsts[~is_new]
+def _find_repeated(hashes: Iterable[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    """Return the values that occur more than once, sorted and unique."""
+    values = np.concatenate([np.empty(0, np.uint64), *hashes])
+    values.sort()
+    return np.unique(values[1:][values[1:] == values[:-1]])
 
 
-def _check_same_file(layout: _Layout, repeated: Numbers, firsts: Numbers) -> None:
-    """Check that documents with the same id are in the same file.
-
-    Within a file, all but the first are set aside. Between files this could silently lose a whole
-    file.
-    """
-    differ = layout.files[repeated] != layout.files[firsts]
-    if not differ.any():
-        return
-    one = int(np.argmin(np.where(differ, repeated, len(layout.files))))  # the first in the corpus
-    path = layout.paths[layout.files[repeated[one]]]
-    before = layout.paths[layout.files[firsts[one]]]
-    number = int((differ & (layout.files[repeated] == layout.files[repeated[one]])).sum())
-    raise BuildError(
-        f"{path}: {number:,} of its document ids are also in {before}; remove one of the files if "
-        "they have the same documents, or build them separately"
-    )
+def _are_in(known: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> Bools:
+    """Return whether each hash is in a sorted array."""
+    if not len(known):
+        return np.zeros(len(hashes), np.bool_)
+    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return known[places] == hashes  # type: ignore[no-any-return]
 
 
-def _find_near(hashes: Hashes, roles: npt.NDArray[np.uint8], similarity: float) -> Bools:
+def _find_near(
+    bands: npt.NDArray[np.uint64],
+    places: npt.NDArray[np.uint8],
+    roles: npt.NDArray[np.uint8],
+    similarity: float,
+) -> Bools:
     """Return whether each document is a near copy, bool `[D]`, given its role in the kernel."""
-    num, num_bands = hashes.bands.shape
+    num, num_bands = bands.shape
     buckets = np.full((num, num_bands), -1, np.int32)
     max_buckets = 1
     for band in range(num_bands):
         # Number the buckets of a band that have several documents; -1 for a document alone.
-        _, inverse, sizes = np.unique(
-            hashes.bands[:, band], return_inverse=True, return_counts=True
-        )
+        _, inverse, sizes = np.unique(bands[:, band], return_inverse=True, return_counts=True)
         numbers = np.where(sizes > 1, np.cumsum(sizes > 1) - 1, -1)
         buckets[:, band] = numbers[inverse]
         max_buckets = max(max_buckets, int(numbers.max(initial=-1)) + 1)
@@ -500,7 +492,7 @@ def _find_near(hashes: Hashes, roles: npt.NDArray[np.uint8], similarity: float) 
     share = similarity + (1 - similarity) / 256
     copies = np.empty(num, np.uint8)
     thin(
-        hashes.places,
+        places,
         buckets,
         roles,
         int(np.ceil(share * PLACES)),
@@ -515,40 +507,39 @@ def _find_near(hashes: Hashes, roles: npt.NDArray[np.uint8], similarity: float) 
 # Equal texts --------------------------------------------------------------------------------------
 
 
-def _find_equal(
-    texts: npt.NDArray[np.uint64], layout: _Layout
-) -> tuple[dict[str, SplitTexts], list[FileTexts]]:
+def _find_equal(units: Sequence[UnitRecord]) -> tuple[dict[str, SplitTexts], list[FileTexts]]:
     """Count the texts that another text of the corpus equals, by split and by file."""
-    in_order = np.sort(texts)
-    repeated = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
-    places = np.searchsorted(repeated, texts)
-    is_equal = np.zeros(len(texts), np.bool_)
-    if len(repeated):
-        is_equal = repeated[np.minimum(places, len(repeated) - 1)] == texts
+    repeated = _find_repeated(record.read("texts") for record in units)
+    names = [*dict.fromkeys(record.unit.split for record in units)]
 
-    # How often each repeated text is in each split, `[S, R]`.
-    num_splits = len(layout.names)
-    cells = layout.splits[is_equal].astype(np.int64) * len(repeated) + places[is_equal]
-    counts = np.bincount(cells, minlength=num_splits * len(repeated))
-    counts = counts.reshape(num_splits, len(repeated))
+    # How often each repeated text is in each split.
+    counts = {name: np.zeros(len(repeated), np.int64) for name in names}
+    totals: Counter[str] = Counter()
+    all_texts: Counter[str] = Counter()
+    equal_texts: Counter[str] = Counter()
+    for record in units:
+        texts = record.read("texts")
+        is_equal = _are_in(repeated, texts)
+        totals[record.unit.split] += len(texts)
+        np.add.at(counts[record.unit.split], np.searchsorted(repeated, texts[is_equal]), 1)
+        per_part = np.bincount(record.parts(1)[is_equal], minlength=len(record.per_part))
+        for part, number, equal in zip(
+            record.unit.parts, record.per_part[:, 1].tolist(), per_part.tolist(), strict=True
+        ):
+            all_texts[part.path] += number
+            equal_texts[part.path] += equal
 
-    totals = np.bincount(layout.splits, minlength=num_splits).tolist()
     splits = {}
-    for number, name in enumerate(layout.names):
-        mine = counts[number]
+    for name, mine in counts.items():
         also_in = {
-            other: int(mine[counts[place] > 0].sum())
-            for place, other in enumerate(layout.names)
-            if place != number and (mine[counts[place] > 0]).any()
+            other: int(mine[theirs > 0].sum())
+            for other, theirs in counts.items()
+            if other != name and mine[theirs > 0].any()
         }
         within = int(mine.sum() - (mine > 0).sum())
-        splits[name] = SplitTexts(totals[number], within, int(mine.sum()), also_in)
-
-    all_texts = np.bincount(layout.files, minlength=len(layout.paths))
-    equal_texts = np.bincount(layout.files[is_equal], minlength=len(layout.paths))
+        splits[name] = SplitTexts(totals[name], within, int(mine.sum()), also_in)
     files = [
-        FileTexts(layout.paths[number], int(all_texts[number]), int(equal_texts[number]))
-        for number in np.flatnonzero(equal_texts).tolist()
+        FileTexts(path, all_texts[path], equal) for path, equal in equal_texts.items() if equal
     ]
     return splits, sorted(files, key=lambda file: -file.elsewhere / file.texts)
 

@@ -346,7 +346,7 @@ def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found
     for split in dict.fromkeys(unit.split for unit in in_order):
         _mark_repeated_ids([record for record in units if record.unit.split == split])
     if looks_for_copies(pipeline):
-        _mark_copies(units, pipeline.duplicate_similarity)
+        _mark_copies(units, pipeline.source.duplicate_similarity)
 
     drops = {}
     for record in units:

@@ -68,7 +68,7 @@ def test_keys__samples_share_none(tmp_path: Path) -> None:
     for name in BLURB:
         of = pipeline.read(name)
         out = tmp_path / name
-        keys[name] = built(out, resources.path("vocab", of.sample), of)
+        keys[name] = built(out, resources.path("vocab", of.source.sample), of)
         rows += rows_of(out)
 
     refuse_shared(keys)

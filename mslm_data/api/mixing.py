@@ -76,7 +76,6 @@ def mix(
                 "leave it out"
             )
 
-    _check_keys(splits)
     sizes = [member.tokens if by == "tokens" else len(member) for member in splits]
     if isinstance(folders, Mapping):
         if temperature is not None:
@@ -106,7 +105,9 @@ def mix(
             f"epoch_size: expected at most {MAX_ROWS:,} rows per epoch, and {epoch_size!r} gives "
             "more with these shares; pass a number"
         )
-    return Mix(parts)
+    mixed = Mix(parts)
+    _check_keys(splits)
+    return mixed
 
 
 def _check_keys(splits: Sequence[Split]) -> None:

@@ -184,10 +184,7 @@ def test_start__rejects_a_bomb(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pack.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cdb/raw_dict.dat", bytes(65 << 20))
 
-    with pytest.raises(
-        AnnotateError,
-        match=r"pack\.zip: expected at most \d+ bytes unpacked from a file of \d+, got more",
-    ):
+    with pytest.raises(AnnotateError, match=r"pack\.zip: .*nothing was loaded"):
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 
 

@@ -403,7 +403,7 @@ def test_inspect__requires_a_flag_for_patients_text(built: Path, tmp_path: Path)
 
 
 def test_main__unexpected_error_shows_no_text(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
-    from mslm_data.shard import verify
+    from mslm_data.builds import verify
 
     def fails(_: Path) -> None:
         raise KeyError("Zebulonkanarie")

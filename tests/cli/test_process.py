@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_main__system_error_is_one_message(
     number: int, advice: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.shard import verify
+    from mslm_data.builds import verify
 
     error = OSError(number, os.strerror(number), str(folder / "manifest.json"))
     monkeypatch.setattr(verify, "verify", failing(error))
@@ -119,7 +119,7 @@ def test_build__rejects_an_unwritable_folder(tmp_path: Path) -> None:
 
 
 def test_main__out_of_memory_is_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mslm_data.shard import verify
+    from mslm_data.builds import verify
 
     monkeypatch.setattr(
         verify, "verify", failing(MemoryError("Unable to allocate 9 GiB for Zebulonkanarie"))
@@ -143,7 +143,7 @@ class Panic(BaseException):
 def test_main__unexpected_error_is_named_by_class_and_place(
     error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.shard import verify
+    from mslm_data.builds import verify
 
     monkeypatch.setattr(verify, "verify", failing(error))
 
@@ -391,7 +391,7 @@ def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tu
 def test_main__interrupt_in_generated_code_has_its_exit_code(tmp_path: Path) -> None:
     # Python itself would end such a process by the signal.
     ended = program(
-        "from mslm_data.shard import verify",
+        "from mslm_data.builds import verify",
         "verify.verify = lambda *_: exec('signal.raise_signal(signal.SIGINT)', {'signal': signal})",
         words=["verify", str(tmp_path)],
     )

@@ -63,7 +63,9 @@ def build(tmp_path: Path) -> Build:
             ]
             (source / f"{file}.jsonl").write_text("\n".join(map(json.dumps, rows)))
         pipeline = tmp_path / f"{name}.toml"
-        pipeline.write_text(f'[source]\nuse = "jsonl"\n[segment]\nuse = "{segmenter}"\n')
+        pipeline.write_text(
+            f'[source]\nuse = "jsonl"\nduplicates = "keep"\n[segment]\nuse = "{segmenter}"\n'
+        )
         return md.build(
             pipeline,
             input=source,

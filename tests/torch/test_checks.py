@@ -364,7 +364,8 @@ def with_labels(folder: Path, *labels: str) -> Any:
         made_of = folder.with_name(f"{folder.name}-in") / f"{split}.jsonl"
         made_of.parent.mkdir(exist_ok=True)
         made_of.write_text("\n".join(map(json.dumps, rows)))
-    made.built(folder, made_of.parent, made.pipeline_of(source={"use": "jsonl"}, labels=labels))
+    pipeline = made.pipeline_of(source={"use": "jsonl"}, labels=labels, name=folder.name)
+    made.built(folder, made_of.parent, pipeline)
     return md.load(folder)
 
 

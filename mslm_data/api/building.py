@@ -501,7 +501,7 @@ def choose_inputs(
         pipeline: The pipeline, with its sample and download.
         given: Inputs from the user, as paths or URLs.
         sample: Whether to read the shipped sample.
-        downloading: See `prepared`.
+        downloading: See `prepare`.
 
     Raises:
         CallError: Both a sample and an input are given.

@@ -476,7 +476,7 @@ class BuildUnits:
                 self.receipts.pop(unit.name, None)
                 tasks.append(BuildUnit(unit, made, self._drops(unit), is_read=is_read))
 
-        # BuildUnits that are built again are counted already.
+        # Units that are built again are counted already.
         if not self._now.total:
             self._begin(units)
         with self._forgetting_changed():

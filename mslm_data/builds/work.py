@@ -40,7 +40,7 @@ from mslm_data.source import SOURCES
 
 @dataclass(frozen=True, kw_only=True)
 class ToRows:
-    """BuildWork units write rows.
+    """Work units write rows.
 
     Attributes:
         tokenizer: The tokenizer.
@@ -51,7 +51,7 @@ class ToRows:
 
 @dataclass(frozen=True, kw_only=True)
 class ToLines:
-    """BuildWork units write JSON lines of entities.
+    """Work units write JSON lines of entities.
 
     Attributes:
         names: Path of a possible single-document file -> its path relative to the input.
@@ -64,7 +64,7 @@ class ToLines:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildWork:
-    """Runs the tasks of a build; see `engine.BuildWork`.
+    """Runs the tasks of a build; see `engine.Work`.
 
     Attributes:
         pipeline: The pipeline.

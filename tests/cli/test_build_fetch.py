@@ -106,5 +106,5 @@ def test_build__missing_page_is_one_error(site: Site, tmp_path: Path) -> None:
     )
 
     assert done.code == 1
-    assert "404" in done.err
+    assert "got no such file" in done.err
     assert "--input" in done.err

@@ -33,8 +33,19 @@ def numbers(of: Iterable[tuple[Do, Any]]) -> list[tuple[int, Any]]:
     return sorted((task.number, answer) for task, answer in of)
 
 
+@pytest.fixture(autouse=True)
+def earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave processes of earlier tests out of `children`, such as a resource tracker."""
+    before = psutil.Process().children(recursive=True)
+    monkeypatch.setitem(globals(), "BEFORE", before)
+
+
+BEFORE: list[psutil.Process] = []
+
+
 def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    every = psutil.Process().children(recursive=True)
+    return [process for process in every if process not in BEFORE]
 
 
 # Answers ------------------------------------------------------------------------------------------
@@ -199,7 +210,7 @@ def test_run__reports_a_killed_host_that_leaves_nobody(work: Work) -> None:
         answers = run([Do(0), *(Do(number, "sleep") for number in (1, 2, 3))])
         next(answers)
         wait_for(lambda: len(work.pids()) == 3)
-        (host,) = psutil.Process().children()
+        (host,) = [one for one in children() if one.ppid() == os.getpid()]
         host.kill()
 
         with pytest.raises(BuildError, match=r"^engine 'local': the process that starts .* killed"):
@@ -287,7 +298,7 @@ enter(-1)
 before = psutil.Process().num_fds()
 at = 1
 while enter(at):
-    assert psutil.Process().children() == []
+    assert children() == []
     at += 1
 gc.collect()
 print("lines" if at > 10 else at, psutil.Process().num_fds() - before)

@@ -298,9 +298,7 @@ class BuildUnits:
         *,
         compares: bool = True,
     ) -> None:
-        """Load the plan of the folder, or make it.
-
-        Parts wait for the first of them, which also reads all units if documents may be dropped.
+        """Begin without a plan.
 
         Args:
             run: Runs tasks.
@@ -309,39 +307,36 @@ class BuildUnits:
             identity: From `plan.collect_identity`.
             progress: See `build`.
             compares: Whether ids and texts are compared. Default: True.
-
-        Raises:
-            BuildError: The unfinished build is of other inputs or options.
         """
         self.folder = folder
         self.inputs = inputs
         self.versions = collect_versions(inputs.pipeline)
+        self.plan = Plan(identity=identity, files=(), units=())
+        self.found: Found | None = None if compares else Found({}, {}, {}, [])
         self.receipts: dict[str, Receipt] = {}
         self._made: dict[tuple[str, str], str] = {}
         self._run = run
         self._progress = progress
         self._now = Progress(done=0, total=0, bytes_done=0, bytes_total=0)
-        with folder.planning():
-            plan = load_plan(folder, inputs, identity)
-            self.plan = plan or make_plan(run, inputs, identity, folder)
-            units = [(unit.name, unit.bytes) for unit in self.plan.units]
-            self._key = digest_of(self.versions, identity, units)
-            self.found: Found | None = Found({}, {}, {}, [])
-            if compares:
-                self.found = folder.read_found(Found, self._key)
-            if self.found is None and _reads_first(inputs.pipeline):
-                with self._forgetting_changed():
-                    self._unpack(self.plan.units)
-                    for _ in run(map(ReadUnit, self.plan.units)):
-                        pass
-                self.found = self._find_drops()
 
     def build(self, part: tuple[int, int] | None = None) -> None:
-        """Build all units, or those of a part.
+        """Plan the build, and build all units, or those of a part.
 
         Args:
             part: See `build`.
+
+        Raises:
+            BuildError: The unfinished build is of other inputs or options, or too many texts are
+                equal.
+            SourceError: A file has changed since the build began.
         """
+        # Parts wait for the first of them, which plans, and reads all units if that is needed.
+        with self.folder.planning():
+            self._load_plan()
+            if self.found is None and _reads_first(self.inputs.pipeline):
+                self._read()
+                self.found = self._find_drops()
+
         units = self.plan.units
         if part is not None:
             self._build(units[part[0] - 1 :: part[1]], is_alone=False)
@@ -393,18 +388,22 @@ class BuildUnits:
             digests |= zip(map(Path, task.files), files, strict=True)
             now |= zip(task.parts, of_parts, strict=True)
 
+        # A part has the same digest when its documents were hashed, when its rows were made, and
+        # now. Unpacked copies are our own, and are not hashed again.
         changed = set()
         for unit in self.plan.units:
             built = self.receipts[unit.name].digests
-            read = self.found.digests.get(unit.name, built) if self.found else built
-            for part, *as_read in zip(unit.parts, built, read, strict=True):
-                if {*as_read, now.get(part, as_read[0])} != {as_read[0]}:
+            hashed = self.all_found.digests.get(unit.name, built)
+            for part, when_built, when_hashed in zip(unit.parts, built, hashed, strict=True):
+                at_end = now.get(part, when_built)
+                if not when_hashed == when_built == at_end:
                     changed.add(part.path)
 
-        # A large file was hashed before it was unpacked or cut.
+        # A file that was unpacked or cut was hashed before.
         for path, file, copy in self._files():
-            before = scan.hash_of_origin(Path(copy)) if file.is_staged else file.sha256
-            if before != digests[path].sha256 and (file.is_staged or file.sha256):
+            planned = scan.hash_of_origin(Path(copy)) if file.is_staged else file.sha256
+            is_large = file.is_staged or file.sha256
+            if is_large and planned != digests[path].sha256:
                 changed.add(copy)
 
         with self._forgetting_changed():
@@ -444,6 +443,26 @@ class BuildUnits:
             self.folder.forget_plan()
             raise
 
+    def _load_plan(self) -> None:
+        """Load the plan and the drops of the folder; make the plan if there is none."""
+        identity = self.plan.identity
+        plan = load_plan(self.folder, self.inputs, identity)
+        self.plan = plan or make_plan(self._run, self.inputs, identity, self.folder)
+        if self.found is None:
+            self.found = self.folder.read_found(Found, self._key())
+
+    def _key(self) -> str:
+        """Return what decides the drops, as a digest."""
+        units = [(unit.name, unit.bytes) for unit in self.plan.units]
+        return digest_of(self.versions, self.plan.identity, units)
+
+    def _read(self) -> None:
+        """Read all units without annotating them, for the hashes of their documents."""
+        with self._forgetting_changed():
+            self._unpack(self.plan.units)
+            for _ in self._run(map(ReadUnit, self.plan.units)):
+                pass
+
     def _build(self, units: Sequence[Unit], *, is_alone: bool = True) -> None:
         """Build the units that are not done, and collect the receipts of all.
 
@@ -465,12 +484,12 @@ class BuildUnits:
         for unit in units:
             made = self.made(unit)
             receipt = self.folder.receipt(unit.name, made)
+            has_rows = receipt is not None and (
+                unit.name in joined or self.folder.has_piece(receipt)
+            )
             # A unit without hashes would be missing where documents are compared.
-            if (
-                receipt is not None
-                and (unit.name in joined or self.folder.has_piece(receipt))
-                and (is_read or self.folder.has_hashes(unit.name))
-            ):
+            has_hashes = is_read or self.folder.has_hashes(unit.name)
+            if receipt is not None and has_rows and has_hashes:
                 self.receipts[unit.name] = receipt
             else:
                 self.receipts.pop(unit.name, None)
@@ -512,7 +531,7 @@ class BuildUnits:
         ((_, found),) = answers
         with self.asking():
             check_equal_texts(found, self.inputs)
-        self.folder.write_found(found, self._key)
+        self.folder.write_found(found, self._key())
         return found
 
     def _files(self) -> Iterator[tuple[Path, InputFile, str]]:

@@ -88,12 +88,11 @@ def build_unit(
         for documents in split_documents(batch) if task.is_careful else (batch,):
             if task.is_careful:
                 note((number, documents.ids[0], documents.places[0]))
+            # A careful unit has one document at a time, so a fatal one is alone.
             if number in task.fatal:
                 kept = account.drop(documents, np.zeros(1, np.int64), DIED)
-            elif task.drops:
-                kept = _choose(documents, kinds[number:], account, pipeline)
             else:
-                kept = documents
+                kept = _choose(documents, kinds[number:], account, pipeline)
             number += len(documents)
 
             for annotated in annotate(kept, account, pipeline):
@@ -307,10 +306,13 @@ def _choose(
 
     Args:
         documents: D documents.
-        kinds: uint8 `[D]` or longer, their kinds, see `copies`.
+        kinds: uint8 `[D]` or longer, their kinds, see `copies`; empty if all are kept.
         account: The account of the unit.
         pipeline: The pipeline, with `source.duplicates`.
     """
+    if not len(kinds):
+        return documents
+
     kinds = kinds[: len(documents)]
     for kind, name in COPIES.items():
         number = int((kinds == kind).sum())

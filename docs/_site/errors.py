@@ -56,7 +56,26 @@ class Warned(NamedTuple):
 
 
 WARNINGS: dict[str, tuple[Warned, ...]] = {
-    "builds/folder.py": (
+    "builds/copies.py": (
+        Warned(
+            "texts are also in",
+            "More than 1 % of the texts of a split are in another split too.",
+            "List them with `mslm-data overlap`, and see overlap.md.",
+        ),
+        Warned(
+            "texts equal an earlier text of the split",
+            "More than 1 % of the texts of a split are there more than once.",
+            "Drop copies with `source.duplicates`, if they should not count twice.",
+        ),
+    ),
+    "builds/steps.py": (
+        Warned(
+            "is set aside, as a worker process died at it",
+            "A document killed the process that annotates it, and `source.on_crash` is `skip`.",
+            "Look for the document at the place in the message.",
+        ),
+    ),
+    "builds/finish.py": (
         Warned(
             "of its files are missing or damaged",
             "Files of the finished folder at `--out` were removed or changed.",

@@ -128,13 +128,15 @@ def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hash
     ids = hash_ids(documents.ids)
     kinds = find_contaminated(pipeline, split, documents)
     texts = _hash_texts(documents)
+    similarity = pipeline.source.duplicate_similarity
     if not looks_for_copies(pipeline):
         documents = Documents.from_documents([])
+        similarity = 1  # which needs no package
 
     words, offsets = _words(documents)
     exact = np.empty(len(documents), np.uint64)
     hash_rows(words, offsets, exact)
-    bands, places = sign(words, offsets, pipeline.source.duplicate_similarity)
+    bands, places = sign(words, offsets, similarity)
     return Hashes(ids, kinds, texts, np.diff(offsets), exact, bands, places)
 
 

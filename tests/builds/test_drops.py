@@ -302,6 +302,16 @@ def test_build__rejects_a_folder_of_another_similarity(tmp_path: Path) -> None:
             made.built(tmp_path / "out", inputs, pipeline_of("drop", 0.8))
 
 
+@pytest.mark.parametrize("duplicates", ["ask", "keep"])
+def test_build__needs_no_package_unless_it_looks_for_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, duplicates: str
+) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    monkeypatch.setitem(sys.modules, "rensa", None)
+
+    assert made.built(tmp_path / "out", inputs, pipeline_of(duplicates))
+
+
 def test_build__names_the_package_for_near_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,10 @@ def build_sentences(
     for number in range(copies):
         write(scratch / name / f"train-{number}.tsv", corpus)
 
-    tables = {"source": {"use": "conll"}, "encode": {"max_tokens": max_tokens}}
+    tables = {
+        "source": {"use": "conll", "duplicates": "keep"},
+        "encode": {"max_tokens": max_tokens},
+    }
     out = scratch / f"{name}.built"
     build(
         find(pipeline.read({"name": name, **tables}), [scratch / name]),

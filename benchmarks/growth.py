@@ -41,6 +41,7 @@ _CORPORA = [
 _PIPELINE = """
 name = "growth"
 [source]
+duplicates = "keep"
 use = "conll"
 [segment]
 use = "given"

@@ -179,7 +179,8 @@ class Recipe:
         notes.write(scratch / "NOTEEVENTS.csv", notes=2000)
         sample = ROOT / "vocab" / "sample"
         (scratch / "notes.toml").write_text(
-            f'name = "notes"\n[source]\nuse = "notes"\nshares = {{ train = 0.9, test = 0.1 }}\n'
+            f'name = "notes"\n[source]\nduplicates = "keep"\nuse = "notes"\n'
+            f"shares = {{ train = 0.9, test = 0.1 }}\n"
             f'[segment]\nuse = "clinical"\n[annotate]\nuse = "terms"\n'
             f'table = "{sample / "concepts.csv"}"\nlabels = ["Treatment", "Disease", "Symptom"]\n'
             "[shard]\ninput_bytes = 100_000\n",

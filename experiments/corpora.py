@@ -66,6 +66,7 @@ _TEXT = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "conll"
 decontaminate = {decontaminate}
 
@@ -79,6 +80,7 @@ _WEAK_TEXT = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "conll"
 decontaminate = {decontaminate}
 
@@ -94,6 +96,7 @@ _OPEN_TEXT = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "jsonl"
 decontaminate = {decontaminate}
 
@@ -109,6 +112,7 @@ _DOCUMENTS = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "pubtator"
 
 [annotate]
@@ -122,6 +126,7 @@ _OTHER = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "conll"
 
 [segment]
@@ -131,6 +136,7 @@ _TASK = """
 name = "{name}"
 
 [source]
+duplicates = "keep"
 use = "jsonl"
 doc_label = "label"
 id_column = ""

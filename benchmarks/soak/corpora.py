@@ -137,19 +137,33 @@ use = "terms"
 table = "{CONCEPTS}"
 labels = ["Treatment", "Disease", "Symptom"]
 """
+# Sentences are drawn from few.
+_SOURCE = '[source]\nduplicates = "keep"\n'
 _FORMS: Mapping[str, tuple[Callable[[Path, int, random.Random], None], str]] = {
-    "conll": (_write_conll, '[source]\nuse = "conll"\n[annotate]\nlabels = ["Disease"]\n'),
+    "conll": (
+        _write_conll,
+        f'{_SOURCE}use = "conll"\n[annotate]\nlabels = ["Disease"]\n',
+    ),
     "notes": (
         _write_notes,
-        '[source]\nuse = "notes"\nshares = { train = 0.8, test = 0.2 }\n'
+        f'{_SOURCE}use = "notes"\nshares = {{ train = 0.8, test = 0.2 }}\n'
         f'[segment]\nuse = "clinical"\n{_TERMS}',
     ),
-    "jsonl": (_write_json_lines, '[source]\nuse = "jsonl"\n[segment]\nuse = "clinical"\n'),
-    "pubtator": (_write_pubtator, '[source]\nuse = "pubtator"\n[segment]\nuse = "clinical"\n'),
-    "brat": (_write_brat, '[source]\nuse = "brat"\n[segment]\nuse = "clinical"\n'),
+    "jsonl": (
+        _write_json_lines,
+        f'{_SOURCE}use = "jsonl"\n[segment]\nuse = "clinical"\n',
+    ),
+    "pubtator": (
+        _write_pubtator,
+        f'{_SOURCE}use = "pubtator"\n[segment]\nuse = "clinical"\n',
+    ),
+    "brat": (
+        _write_brat,
+        f'{_SOURCE}use = "brat"\n[segment]\nuse = "clinical"\n',
+    ),
     "text": (
         _write_text,
-        f'[source]\nuse = "text"\ndocuments = "line"\n[segment]\nuse = "clinical"\n{_TERMS}',
+        f'{_SOURCE}use = "text"\ndocuments = "line"\n[segment]\nuse = "clinical"\n{_TERMS}',
     ),
 }
 """Format -> function that writes about `count` sentences, and the tables of the pipeline."""

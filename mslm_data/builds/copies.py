@@ -128,15 +128,17 @@ def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hash
     ids = hash_ids(documents.ids)
     kinds = find_contaminated(pipeline, split, documents)
     texts = _hash_texts(documents)
-    similarity = pipeline.source.duplicate_similarity
     if not looks_for_copies(pipeline):
-        documents = Documents.from_documents([])
-        similarity = 1  # which needs no package
+        no_words = np.empty(0, np.int64)
+        no_hashes = np.empty(0, np.uint64)
+        no_bands = np.empty((0, 0), np.uint64)
+        no_places = np.empty((0, 0), np.uint8)
+        return Hashes(ids, kinds, texts, no_words, no_hashes, no_bands, no_places)
 
     words, offsets = _words(documents)
     exact = np.empty(len(documents), np.uint64)
     hash_rows(words, offsets, exact)
-    bands, places = sign(words, offsets, similarity)
+    bands, places = sign(words, offsets, pipeline.source.duplicate_similarity)
     return Hashes(ids, kinds, texts, np.diff(offsets), exact, bands, places)
 
 
@@ -147,10 +149,12 @@ def looks_for_copies(pipeline: Pipeline) -> bool:
 
 def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     """Hash document ids to uint64 `[D]`. Collisions are possible, at about one in 10**7 builds."""
-    texts = [doc_id.encode("utf-8", "surrogatepass") for doc_id in doc_ids]
-    offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
-    hashes = np.empty(len(texts), np.uint64)
-    hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
+    # As code points, like texts, so that the kernel is compiled for one type.
+    ids = [*doc_ids]
+    codes = np.frombuffer("".join(ids).encode("utf-32-le", "surrogatepass"), np.uint32)
+    offsets = make_offsets(np.fromiter(map(len, ids), np.int64, len(ids)))
+    hashes = np.empty(len(ids), np.uint64)
+    hash_ranges(codes, offsets[:-1], offsets[1:], hashes)
     return hashes
 
 

@@ -234,7 +234,7 @@ def _read_token_names(folder: Path) -> dict[str, str]:
             continue
         try:
             config = msgspec.json.decode((folder / file).read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
             raise TokenizerError(f"{folder / file}: expected a JSON object: {error}") from None
         for kind in _USUAL:
             token = config.get(f"{kind}_token")

@@ -390,25 +390,6 @@ def test_build__rejects_a_link_to_a_missing_folder(tmp_path: Path) -> None:
         made.built(tmp_path / "link", pipeline=SMALL)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("gone", ["", ".build"])
-def test_build__names_its_folder_when_it_vanishes(
-    gone: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    out = Path("out")
-
-    def remove(progress: Progress) -> None:
-        if progress.done == 2:
-            shutil.rmtree(out / gone)
-
-    with pytest.raises(
-        BuildError, match=r"^out: the folder was removed or emptied during the build"
-    ):
-        build(SMALL, [NCBI], made.word_piece(), out, workers=workers, progress=remove)
-
-
 @pytest.mark.parametrize("part", [None, (2, 2)])
 def test_build__rejects_a_folder_locked_by_another_build(
     part: tuple[int, int] | None, tmp_path: Path

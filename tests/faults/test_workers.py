@@ -130,7 +130,7 @@ def test_build__sets_aside_a_document_that_the_model_rejects(workers: int, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("do", "message"), [("memory", "out of memory"), *long(("disk", "run the same command again"))]
+    ("do", "message"), [("memory", "out of memory"), *long(("disk", "OSError in works.py"))]
 )
 def test_build__stops_when_no_document_is_the_cause(
     do: str, message: str, whole: dict[str, bytes], tmp_path: Path

@@ -148,6 +148,7 @@ SAID = {
     "annotator out of memory": "out of memory",
     "annotator in Rust": "Panic",
     "annotator that exits": "SystemExit",
+    "annotator that dies": "set it aside with --set source.on_crash=skip",
 }
 """The expected message of each fault, if the build fails."""
 

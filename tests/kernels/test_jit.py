@@ -262,10 +262,10 @@ def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
 
     kernels = [name for name in compiled if name.startswith("mslm_data.")]
     twice = {name for name in kernels if kernels.count(name) > 1}
-    # For bytes, characters, ids and words; mixes; columns of 16 and 32 bits.
-    several = {"hashing find_slot", "hashing hash_rows", "rng name_streams", "gather gather"}
+    # For bytes, characters and ids; mixes; columns of 16 and 32 bits.
+    several = {"hashing find_slot", "rng name_streams", "gather gather"}
     assert twice <= {f"mslm_data.kernels.{name}" for name in several}
-    assert len(kernels) < 40
+    assert len(kernels) <= 40
     assert len(compiled) < 50
 
 

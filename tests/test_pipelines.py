@@ -127,7 +127,7 @@ def test_fetch__has_the_digests_of_the_real_files(real: Path) -> None:
     entries = [
         entry
         for name in BLURB
-        for entry in pipeline.read(f"blurb/{name}").fetch
+        for entry in pipeline.read(f"blurb/{name}").source.fetch
         if entry.url.startswith(MTL)
     ]
 

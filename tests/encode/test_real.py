@@ -70,7 +70,7 @@ def test_encode__tags_all_tokens_of_the_words_of_each_mention(real: Path, vocabu
             wanted = "O" if word < 0 else of_words[word]
             assert "OBI"[tag] == (wanted if first or wanted == "O" else "I")
     assert len(examples.span_starts.values) == 787
-    assert +account.left_out == {}
+    assert account.left_out == {}
 
 
 PAPER = [

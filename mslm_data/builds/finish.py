@@ -55,6 +55,7 @@ def finish(
     plan: Plan,
     *,
     versions: Mapping[str, str],
+    made: Sequence[str],
     labels: Sequence[str],
     doc_labels: Sequence[str] | None,
     tokenizer: Tokenizer,
@@ -70,6 +71,7 @@ def finish(
         inputs: The input files, with the pipeline.
         plan: The plan.
         versions: Versions of packages.
+        made: Digest of each unit, from `BuildUnits.made`.
         labels: Labels of mentions, by index.
         doc_labels: Labels of documents, by index; None if the source has none.
         tokenizer: The tokenizer.
@@ -82,12 +84,11 @@ def finish(
         The manifest.
     """
     identity = plan.identity
-    units = [plan.made(unit, found.drops.get(unit.name, ""), versions) for unit in plan.units]
     manifest = Manifest(
         format=FORMAT,
         name=identity["name"],
         pipeline=identity["pipeline"],
-        plan=digest_of(FORMAT, identity, versions, sources, units, labels),
+        plan=digest_of(FORMAT, identity, versions, sources, made, labels),
         versions=versions,
         tokenizer=TokenizerRecord(sha256=tokenizer.digest, ids=tokenizer.ids),
         labels=tuple(labels),

@@ -168,6 +168,7 @@ def _finish(run: Run, units: BuildUnits, tokenizer: Tokenizer) -> Manifest:
         units.inputs,
         units.plan,
         versions=units.versions,
+        made=[units.made(unit) for unit in units.plan.units],
         labels=labels,
         doc_labels=doc_labels,
         tokenizer=tokenizer,

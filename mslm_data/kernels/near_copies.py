@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
 
-PASSED_OVER, MAY_STAY, STAYS, GOES = range(4)
+PASSED_OVER, MAY_STAY, STAYS = range(3)
 """Roles of documents.
 
-PASSED_OVER is ignored. MAY_STAY stays unless it is a copy. STAYS stays in any case. GOES is removed
-in any case, so no document is a copy of it, but it may be counted as a copy.
+PASSED_OVER is ignored. MAY_STAY stays unless it is a copy. STAYS stays in any case.
 """
 
 
@@ -32,7 +31,7 @@ def thin(
         signatures: uint8 `[D, P]`.
         buckets: int32 `[D, B]`, bucket of each document in each band, -1 if it has no other
             document.
-        roles: uint8 `[D]`, PASSED_OVER, MAY_STAY, STAYS or GOES.
+        roles: uint8 `[D]`, PASSED_OVER, MAY_STAY or STAYS.
         min_equal: Minimum number of equal items in the signatures of a copy and its original.
         heads: int32 `[B, N]`, all -1; scratch memory: last document of each bucket.
         links: int32 `[D, B]`, scratch memory: the document before each one in its bucket.
@@ -61,7 +60,7 @@ def thin(
                 other = links[other, b]
 
         # It stays: add it to its buckets.
-        if not copies[d] and roles[d] != GOES:
+        if not copies[d]:
             for b in range(buckets.shape[1]):
                 if buckets[d, b] >= 0:
                     links[d, b] = heads[b, buckets[d, b]]

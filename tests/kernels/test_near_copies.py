@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.near_copies import GOES, MAY_STAY, PASSED_OVER, STAYS, thin
+from mslm_data.kernels.near_copies import MAY_STAY, PASSED_OVER, STAYS, thin
 
 PLACES = 4
 documents = st.lists(
     st.tuples(
         st.lists(st.integers(0, 2), min_size=PLACES, max_size=PLACES),
         st.lists(st.integers(-1, 3), min_size=2, max_size=2),
-        st.sampled_from([PASSED_OVER, MAY_STAY, MAY_STAY, STAYS, GOES]),
+        st.sampled_from([PASSED_OVER, MAY_STAY, MAY_STAY, STAYS]),
     ),
     max_size=14,
 )
@@ -28,7 +28,7 @@ def expected(rows: list, least: int) -> list[int]:
             for other, of_other in kept
             if any(a == b >= 0 for a, b in zip(buckets, of_other, strict=True))
         )
-        is_copy = near and role in (MAY_STAY, GOES)
+        is_copy = near and role == MAY_STAY
         copies.append(int(is_copy))
         if role in (MAY_STAY, STAYS) and not is_copy:
             kept.append((signature, buckets))

@@ -314,7 +314,7 @@ class FileTexts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the hashes of all work units show.
+    """The documents to drop and the equal texts of a corpus, from the hashes of all work units.
 
     Attributes:
         drops: Unit -> digest of the kinds of its documents, for units with a kind other than 0.

@@ -43,7 +43,7 @@ _NEARLY_ALL = 0.8
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a work unit came to, or a split, or the gold documents of an audit.
+    """The counts, losses and labels of a work unit, a split, or the gold documents of an audit.
 
     Attributes:
         counts: Counts of documents and mentions.

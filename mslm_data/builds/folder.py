@@ -49,7 +49,7 @@ _PATIENCE_S = 5.0
 
 
 class Receipt(Outcome, kw_only=True):
-    """What a work unit came to.
+    """The record of a finished work unit: its outcome, and what it was made from.
 
     Attributes:
         made: What decides the bytes of the unit, as a digest: identity, versions, parts and drops.

@@ -351,7 +351,9 @@ def _groups(
     for file in files:
         if parts and (len(file.parts) > 1 or filled + file.bytes > unit_bytes):
             yield tuple(parts), tuple(prefixes), filled
-            parts, prefixes, filled = [], [], 0
+            parts = []
+            prefixes = []
+            filled = 0
         if len(file.parts) > 1:
             for part in file.parts:
                 yield (part,), (file.prefix,), file.bytes // len(file.parts)

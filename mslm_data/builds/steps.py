@@ -369,7 +369,7 @@ class BuildUnits:
 
     @property
     def all_found(self) -> Found:
-        """What the hashes of all units show, once all are built."""
+        """The documents to drop and the equal texts, once all units are built."""
         assert self.found is not None  # noqa: S101 - set by `build`
         return self.found
 
@@ -615,7 +615,7 @@ class _Deaths:
 
 
 class Preview(NamedTuple):
-    """What a build would do.
+    """The plan, labels and counts of a build that is not run.
 
     Attributes:
         plan: The plan.

@@ -135,7 +135,7 @@ def read_unit(task: ReadUnit, pipeline: Pipeline, folder: Unfinished) -> Outcome
 
 
 class Account:
-    """What a work unit comes to besides its piece.
+    """The counts, losses and labels of a work unit while it is built.
 
     Attributes:
         counts: Counts of documents and mentions.

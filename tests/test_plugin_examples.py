@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ She lives in Bruges, near Ghent.</TextWithNodes><AnnotationSet>
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of GATE files, with all examples installed."""
     for name in NAMES:
         put_example(name, tmp_path / "site")
@@ -39,7 +40,8 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(PAGE, encoding="utf-8")
     (tmp_path / "tokenizer.json").write_text(made.word_piece().json, encoding="utf-8")
-    return folder
+    yield folder
+    plugins.find_plugins.cache_clear()  # other tests do not have the examples
 
 
 def words_of_build(corpus: Path, *words: str) -> list[object]:

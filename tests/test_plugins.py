@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,7 @@ NAMES = {
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of installed packages, including a plug-in of each kind."""
     folder = tmp_path / "site"
     folder.mkdir()
@@ -115,7 +116,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "made_plugin", raising=False)
     plugins.find_plugins.cache_clear()
-    return folder
+    yield folder
+    plugins.find_plugins.cache_clear()  # other tests do not have the folder
 
 
 @pytest.mark.usefixtures("site")

@@ -139,10 +139,11 @@ class _Replaced:
 
         A position inside a placeholder, such as the end of a sentence, moves behind its word.
         """
-        number = np.searchsorted(self.old[:, 0], places, side="right") - 1
-        start, end = self.old[:, 0][number], self.old[:, 1][number]
-        new_start, new_end = self.new[:, 0][number], self.new[:, 1][number]
-        return np.where(places == start, new_start, new_end + np.maximum(places - end, 0))
+        starts, ends = self.old[:, 0], self.old[:, 1]
+        new_starts, new_ends = self.new[:, 0], self.new[:, 1]
+        number = np.searchsorted(starts, places, side="right") - 1
+        behind = new_ends[number] + np.maximum(places - ends[number], 0)
+        return np.where(places == starts[number], new_starts[number], behind)
 
     def move_back(self, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
         """Convert tokens on `line` to character ranges on the line of the documents.

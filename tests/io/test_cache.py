@@ -179,30 +179,18 @@ def full(made: Path) -> None:
 
 
 def test_make_once__syncs_all_files_before_the_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk_steps: list[str]
 ) -> None:
     """An entry is not checked again, so a power cut must not leave its name without its bytes."""
-    seen: list[str] = []
-    fsync, replace = os.fsync, Path.replace
-
-    def note_fsync(handle: int) -> None:
-        seen.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
-        fsync(handle)
-
-    def note_replace(self: Path, target: Path) -> Path:
-        seen.append("replace")
-        return replace(self, target)
 
     def make_two(made: Path) -> None:
         (made / "below").mkdir(parents=True)
         (made / "a").write_bytes(b"a")
         (made / "below" / "b").write_bytes(b"b")
 
-    monkeypatch.setattr(os, "fsync", note_fsync)
-    monkeypatch.setattr(Path, "replace", note_replace)
     cache.make_once(tmp_path / "place", make_two)
 
-    assert seen == ["file", "file", "replace", "folder"]
+    assert disk_steps == ["file", "file", "replace", "folder"]
 
 
 def test_make_once__reports_a_full_disk_and_leaves_nothing(tmp_path: Path) -> None:

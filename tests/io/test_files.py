@@ -110,25 +110,11 @@ def test_write_whole__succeeds_when_the_folder_cannot_be_synced(
 
 
 def test_write_whole__syncs_the_file_before_the_rename_and_the_folder_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk_steps: list[str]
 ) -> None:
-    seen: list[str] = []
-    fsync, replace = os.fsync, Path.replace
-
-    def note_fsync(handle: int) -> None:
-        seen.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
-        fsync(handle)
-
-    def note_replace(self: Path, target: Path) -> Path:
-        seen.append("replace")
-        return replace(self, target)
-
-    monkeypatch.setattr(os, "fsync", note_fsync)
-    monkeypatch.setattr(Path, "replace", note_replace)
-
     write_whole(tmp_path / "file", [b"a", memoryview(b"b")])
 
-    assert seen == ["file", "replace", "folder"]
+    assert disk_steps == ["file", "replace", "folder"]
     assert (tmp_path / "file").read_bytes() == b"ab"
 
 

@@ -39,7 +39,7 @@ from mslm_data.builds.decontaminate import HELD_EXACT, HELD_NEAR, find_contamina
 from mslm_data.builds.folder import Unfinished
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import FindDrops, Unit
-from mslm_data.data.documents import Documents
+from mslm_data.data.documents import Documents, hash_ids
 from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
@@ -145,17 +145,6 @@ def hash_documents(documents: Documents, pipeline: Pipeline, split: str) -> Hash
 def looks_for_copies(pipeline: Pipeline) -> bool:
     """Return whether copies of documents are looked for, by their words."""
     return pipeline.source.duplicates in ("count", "drop")
-
-
-def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Hash document ids to uint64 `[D]`. Collisions are possible, at about one in 10**7 builds."""
-    # As code points, like texts, so that the kernel is compiled for one type.
-    ids = [*doc_ids]
-    codes = np.frombuffer("".join(ids).encode("utf-32-le", "surrogatepass"), np.uint32)
-    offsets = make_offsets(np.fromiter(map(len, ids), np.int64, len(ids)))
-    hashes = np.empty(len(ids), np.uint64)
-    hash_ranges(codes, offsets[:-1], offsets[1:], hashes)
-    return hashes
 
 
 def _hash_texts(documents: Documents) -> npt.NDArray[np.uint64]:

@@ -40,6 +40,7 @@ from mslm_data.data.document import (
 )
 from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.data.reason import Reason
+from mslm_data.kernels.hashing import hash_ranges
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Other = TypeVar("Other", bound=SetAside | NotChosen)
@@ -417,6 +418,18 @@ def in_batches(records: Iterable[Document | Documents | Other]) -> Iterator[Docu
 def split_documents(documents: Documents) -> Iterator[Documents]:
     """Yield a batch for each document, whose line is the text of the document."""
     return (Documents.from_documents([document]) for document in documents)
+
+
+def hash_ids(ids: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """Hash document ids to uint64 `[D]`. Collisions are possible, at about one in 10**7 builds."""
+    encoded = [doc_id.encode("utf-8", "surrogatepass") for doc_id in ids]
+    offsets = make_offsets(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+    # As read-only uint32, like the code points of texts, so the kernel is compiled for one type.
+    items = np.frombuffer(b"".join(encoded), np.uint8).astype(np.uint32)
+    items.flags.writeable = False
+    hashes = np.empty(len(encoded), np.uint64)
+    hash_ranges(items, offsets[:-1], offsets[1:], hashes)
+    return hashes
 
 
 def spread_counts(per_document: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:

@@ -11,15 +11,12 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import make_offsets
 from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import renumber
-from mslm_data.kernels.hashing import hash_rows
 from mslm_data.shard.write import (
     ShardRecord,
     check_token_count,
@@ -53,15 +50,6 @@ def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecor
     """Write a piece; see `write_shard`."""
     # Not synced to disk: the receipt has a checksum, and a damaged piece is made again.
     return write_shard(path, examples, schema, durable=False)
-
-
-def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Hash document ids to uint64 `[D]`. Collisions are possible."""
-    texts = [doc_id.encode() for doc_id in doc_ids]
-    offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
-    hashes = np.empty(len(texts), np.uint64)
-    hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
-    return hashes
 
 
 def _batch(path: Path) -> pa.RecordBatch:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mslm_data.data.documents import hash_ids
 from mslm_data.kernels.rng import name_streams
-from mslm_data.shard.pieces import hash_ids
 from mslm_data.shard.row_numbers import RowNumbers, is_integer, is_number
 
 if TYPE_CHECKING:

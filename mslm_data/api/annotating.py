@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from mslm_data.data.document import Document, SetAside
-from mslm_data.errors import AnnotateError, CallError, PipelineError
-from mslm_data.io.files import make_folder
+from mslm_data.errors import CallError, PipelineError
+from mslm_data.io.files import make_folder, writing_whole
 from mslm_data.pipeline import STAGES, AnnotateOptions, Pipeline
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def find_texts(pipeline: Pipeline, paths: Sequence[str]) -> Inputs:
 def annotate(
     inputs: Inputs,
     out: Path | None,
-    write: Callable[[str], object],
+    write: Callable[[bytes], object],
     *,
     show_text: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
@@ -151,7 +151,7 @@ def annotate(
     Args:
         inputs: From `find_texts`.
         out: Output file; None calls `write` instead.
-        write: Called with the lines of each batch.
+        write: Called with the lines of each batch, in UTF-8.
         show_text: Whether to write the text of each entity. Default: False.
         progress: Called after each work unit.
 
@@ -159,47 +159,27 @@ def annotate(
         The counts.
 
     Raises:
-        AnnotateError: The output file exists and was not written by this command.
-        BuildError: Another process writes the file, it was made from other inputs or options, or
-            too many documents are set aside.
+        AnnotateError: The output file exists.
+        BuildError: Another process writes the file, an unfinished run had other inputs or options,
+            or too many documents are set aside.
         SourceError: An input has another format, or has changed meanwhile.
     """
     from mslm_data import builds
-    from mslm_data.builds.line_sink import writing_file
+    from mslm_data.builds.line_sink import annotate_at_once, check_new
 
+    has_files = any(inputs.files.values())
+    read = None if has_files else lambda _: _read_stdin(inputs)
     if out is None:
-        return _annotate_at_once(inputs, write, show_text=show_text)
+        return annotate_at_once(inputs, write, show_text=show_text, read=read)
 
     out = out.resolve()  # writing replaces the target of a link, not the link
     make_folder(out.parent)
-    if any(inputs.files.values()):
+    if has_files:
         return builds.annotate(inputs, out, show_text=show_text, progress=progress)
 
-    if out.exists():
-        raise AnnotateError(
-            f"{out}: the file exists, and texts from standard input cannot be resumed; name "
-            "another --out, or remove the file"
-        )
-    identity = builds.line_sink.collect_identity(inputs, show_text=show_text)
-    with writing_file(out, {**identity, "sources": {"train": [STDIN]}}) as lines:
-        counts = _annotate_at_once(
-            inputs, lambda text: lines.write(text.encode()), show_text=show_text
-        )
-        lines.finish(counts)
-    return counts
-
-
-def _annotate_at_once(
-    inputs: Inputs, write: Callable[[str], object], *, show_text: bool
-) -> LineCounts:
-    """Annotate files, or standard input, and write lines immediately."""
-    from mslm_data.builds.line_sink import annotate_at_once
-
-    read_stdin = None if any(inputs.files.values()) else lambda: _read_stdin(inputs)
-    return annotate_at_once(inputs, write, show_text=show_text, read=read_stdin)
-
-
-# Standard input -----------------------------------------------------------------------------------
+    check_new(out)
+    with writing_whole(out) as file:
+        return annotate_at_once(inputs, file.write, show_text=show_text, read=read)
 
 
 def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:

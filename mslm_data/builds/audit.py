@@ -35,6 +35,7 @@ from mslm_data.builds.data_loss import (
     check_set_aside,
     show_labels,
 )
+from mslm_data.builds.scan import digest_part
 from mslm_data.builds.stages import (
     Inputs,
     attempts,
@@ -279,7 +280,9 @@ def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
     splits = {}
     for split, paths in found.files.items():
         parts = tuple(Part(str(path)) for path in paths)
-        unit = Unit(split, 0, 0, 0, parts, tuple(prefixes.get(path, "") for path in paths))
+        digests = tuple(digest_part(part, found.source) for part in parts)
+        of_parts = tuple(prefixes.get(path, "") for path in paths)
+        unit = Unit(split, 0, 0, 0, parts, digests, of_parts)
         reader = Reader(unit, wanted)
         gold = splits[split] = _Gold(unit, reader.account, [])
 

@@ -240,25 +240,18 @@ class UnitHashes:
         """Hash the next documents of the unit."""
         self._batches.append(hash_documents(documents, self._pipeline, self._unit.split))
 
-    def save(
-        self,
-        folder: Unfinished,
-        per_part: Sequence[tuple[int, int]],
-        digests: Sequence[str],
-    ) -> None:
+    def save(self, folder: Unfinished, per_part: Sequence[tuple[int, int]]) -> None:
         """Write the hashes into the unfinished folder.
 
         Args:
             folder: The folder.
             per_part: Number of documents and of texts of each part of the unit.
-            digests: SHA-256 of the bytes of each part.
         """
         arrays = Hashes(*map(np.concatenate, zip(*self._batches, strict=True)))
         buffer = io.BytesIO()
         np.savez(
             buffer,
             per_part=np.array(per_part, np.int64).reshape(-1, 2),
-            digests=np.array(digests, "U64"),
             **arrays._asdict(),
         )
         folder.write_hashes(self._unit.name, buffer.getvalue())
@@ -307,13 +300,11 @@ class Found(NamedTuple):
 
     Attributes:
         drops: Unit -> digest of the kinds of its documents, for units with a kind other than 0.
-        digests: Unit -> SHA-256 of the bytes of each part, as they were hashed.
         splits: Split -> its equal texts.
         files: Files with equal texts, most equal first.
     """
 
     drops: dict[str, str]
-    digests: dict[str, list[str]]
     splits: dict[str, SplitTexts]
     files: list[FileTexts]
 
@@ -348,8 +339,7 @@ def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found
         if record.kinds.any():
             name = record.unit.name
             drops[name] = folder.write_kinds(name, record.kinds.tobytes())
-    digests = {record.unit.name: record.digests for record in units}
-    return Found(drops, digests, *_find_equal(units))
+    return Found(drops, *_find_equal(units))
 
 
 class UnitRecord:
@@ -359,7 +349,6 @@ class UnitRecord:
         unit: The work unit.
         kinds: uint8 `[D]`, kind of each document.
         per_part: int64 `[P, 2]`, number of documents and of texts of each part.
-        digests: SHA-256 of the bytes of each part.
     """
 
     def __init__(self, unit: Unit, folder: Unfinished) -> None:
@@ -369,7 +358,6 @@ class UnitRecord:
         arrays = self._arrays()
         self.kinds: npt.NDArray[np.uint8] = arrays["kinds"]
         self.per_part: Numbers = arrays["per_part"]
-        self.digests: list[str] = arrays["digests"].tolist()
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Read an array of `Hashes`."""

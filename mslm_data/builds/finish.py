@@ -13,8 +13,7 @@ import msgspec
 from mslm_data.builds.card import card
 from mslm_data.builds.copies import Found
 from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_whole, list_differences
-from mslm_data.builds.plan import Plan
-from mslm_data.builds.scan import FileDigest
+from mslm_data.builds.plan import Plan, Sources
 from mslm_data.builds.stages import Inputs
 from mslm_data.data.accounts import Counts
 from mslm_data.data.bio import tag_names
@@ -40,12 +39,6 @@ from mslm_data.shard.manifest import (
 )
 from mslm_data.shard.write import ShardRecord
 
-_LISTED = 64
-"""Maximum number of input files listed in a manifest; more are recorded as one digest."""
-Sources = Mapping[str, tuple[Mapping[str, Any], ...]]
-"""Split -> name, bytes and sha256 of its input files."""
-
-
 # The manifest -------------------------------------------------------------------------------------
 
 
@@ -61,7 +54,6 @@ def finish(
     tokenizer: Tokenizer,
     outcomes: Mapping[str, Sequence[Receipt]],
     found: Found,
-    sources: Sources,
     shards: Mapping[str, ShardRecord],
 ) -> Manifest:
     """Write the files beside the joined shards, and remove the unfinished state.
@@ -77,7 +69,6 @@ def finish(
         tokenizer: The tokenizer.
         outcomes: Split -> receipts of its units.
         found: Equal texts.
-        sources: Split -> its input files.
         shards: Name of a shard -> its record, in order.
 
     Returns:
@@ -88,7 +79,7 @@ def finish(
         format=FORMAT,
         name=identity["name"],
         pipeline=identity["pipeline"],
-        plan=digest_of(FORMAT, identity, versions, sources, made, labels),
+        plan=digest_of(FORMAT, identity, versions, plan.sources, made, labels),
         versions=versions,
         tokenizer=TokenizerRecord(sha256=tokenizer.digest, ids=tokenizer.ids),
         labels=tuple(labels),
@@ -98,7 +89,7 @@ def finish(
         annotator=identity["annotator"],
         segmenter=identity["segmenter"],
         splits={
-            split: _split_record(split, receipts, found, sources[split], shards)
+            split: _split_record(split, receipts, found, plan.sources[split], shards)
             for split, receipts in outcomes.items()
         },
         found_by=_found_by(outcomes) if inputs.pipeline.annotate.use == "ensemble" else None,
@@ -122,7 +113,7 @@ def _split_record(
     split: str,
     receipts: Sequence[Receipt],
     found: Found,
-    sources: tuple[Mapping[str, Any], ...],
+    sources: Sequence[Mapping[str, Any]],
     shards: Mapping[str, ShardRecord],
 ) -> SplitRecord:
     """Add up the receipts of a split."""
@@ -131,7 +122,7 @@ def _split_record(
         counts.equal_texts = found.splits[split].to_counts()
     values = msgspec.structs.asdict(counts) | {"reasons": {}}
     records = [record for name, record in shards.items() if name.rpartition("-")[0] == split]
-    return SplitRecord(**values, sources=sources, shards=tuple(records))
+    return SplitRecord(**values, sources=tuple(sources), shards=tuple(records))
 
 
 def _found_by(outcomes: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
@@ -147,30 +138,6 @@ def _found_by(outcomes: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord,
     )
 
 
-def list_sources(inputs: Inputs, digests: Mapping[Path, FileDigest]) -> Sources:
-    """Return split -> name, size and digest of its input files; one entry in total if many.
-
-    Args:
-        inputs: The input files.
-        digests: File -> its digest, of all files.
-    """
-    return {
-        split: _listed(
-            [digests[file]._asdict() for path in paths for file in inputs.source.files(path)]
-        )
-        for split, paths in inputs.files.items()
-    }
-
-
-def _listed(files: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    if len(files) <= _LISTED:
-        return tuple(files)
-
-    whole = hashlib.sha256(canonical_json(files)).hexdigest()
-    total = sum(file["bytes"] for file in files)
-    return ({"name": f"{len(files)} files", "bytes": total, "sha256": whole},)
-
-
 # A finished folder --------------------------------------------------------------------------------
 
 
@@ -184,7 +151,7 @@ def load_finished(out: Path, identity: Mapping[str, Any], sources: Sources) -> M
     Args:
         out: The folder.
         identity: From `plan.collect_identity`.
-        sources: From `list_sources`.
+        sources: From `plan.list_sources`.
 
     Returns:
         The manifest; None for a folder to build again.

@@ -53,13 +53,11 @@ class Receipt(Outcome, kw_only=True):
 
     Attributes:
         made: What decides the bytes of the unit, as a digest: identity, versions, parts and drops.
-        digests: SHA-256 of the bytes of each part, as read.
         found_by: Number of mentions per label and set of agreeing annotators.
         piece: The piece, of rows or lines.
     """
 
     made: str
-    digests: list[str]
     found_by: list[FoundByRecord]
     piece: ShardRecord
 
@@ -187,6 +185,14 @@ class Unfinished:
         """Remove the plan, so that other options are accepted. What they make equally stays."""
         (self.path / "plan.json").unlink(missing_ok=True)
 
+    def copy(self, name: str) -> Path:
+        """Return the path of the unpacked copy of a compressed input."""
+        return self.path / "staging" / name
+
+    def forget_copies(self) -> None:
+        """Remove all unpacked copies."""
+        shutil.rmtree(self.path / "staging", ignore_errors=True)
+
     # Drops
 
     def write_hashes(self, unit: str, data: bytes) -> None:
@@ -253,10 +259,6 @@ class Unfinished:
         """Return a unit's receipt; None if it is missing, damaged, or made from something else."""
         receipt = self._read(self.path / "receipts" / f"{unit}.json", Receipt)
         return receipt if receipt is not None and receipt.made == made else None
-
-    def remove_receipt(self, unit: str) -> None:
-        """Remove a unit's receipt, so that the unit is built again."""
-        (self.path / "receipts" / f"{unit}.json").unlink(missing_ok=True)
 
     def has_piece(self, receipt: Receipt) -> bool:
         """Return whether the piece of a receipt is complete."""

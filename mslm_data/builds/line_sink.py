@@ -2,10 +2,6 @@
 
 A line has a document's id and entities, and no text unless asked for. Work units and receipts are
 those of a build, in `FILE.jsonl.parts`. At the end, the pieces are joined into the file.
-
-FILE.jsonl              the lines
-FILE.jsonl.made.json    the model, options and input files that produced them, and counts
-FILE.jsonl.parts/.build unfinished work; see `folder`
 """
 
 from __future__ import annotations
@@ -13,26 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
 from mslm_data.builds.data_loss import Outcome, check_set_aside
-from mslm_data.builds.folder import list_differences
-from mslm_data.builds.scan import UNIT_BYTES, changed_error, digest_part
-from mslm_data.builds.stages import Inputs, make_annotator
-from mslm_data.builds.tasks import Unit
-from mslm_data.builds.unit import Account, Reader, Record, annotate
+from mslm_data.builds.folder import Receipt, Unfinished
+from mslm_data.builds.scan import UNIT_BYTES, digest_part
+from mslm_data.builds.stages import Inputs, make_annotator, make_source
+from mslm_data.builds.tasks import BuildUnit, Unit
+from mslm_data.builds.unit import Account, Reader, Record, annotate, build_unit
 from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError, BuildError
-from mslm_data.io.files import canonical_json, hash_file, write_whole, writing_whole
+from mslm_data.errors import AnnotateError
+from mslm_data.io.files import canonical_json, writing_whole
 from mslm_data.log import plain
+from mslm_data.pipeline import Pipeline
 from mslm_data.shard.write import ShardRecord
 from mslm_data.source import Source
 from mslm_data.source.formats.text import PlainText
@@ -108,22 +104,40 @@ def whole_text(data: bytes, doc_id: str, place: str) -> Document | SetAside:
 # The lines ----------------------------------------------------------------------------------------
 
 
-class _Writable(Protocol):
-    def write(self, data: bytes, /) -> object: ...
+@dataclass(frozen=True, kw_only=True)
+class ToLines:
+    """Work units write JSON lines of entities.
+
+    Attributes:
+        names: From `list_document_names`.
+        show_text: Whether to write the text of each entity.
+    """
+
+    names: Mapping[str, str]
+    show_text: bool
+
+    def build(self, task: BuildUnit, pipeline: Pipeline, folder: Unfinished) -> Receipt:
+        """Build a work unit."""
+        source = make_source(pipeline).for_split(task.unit.split)
+        reader = Reader(task.unit, pipeline, as_given(source, self.names))
+        path = folder.piece(task.name, ".jsonl")
+        with writing_whole(path, durable=False) as file:
+            sink = LineSink(file.write, path.name, show_text=self.show_text)
+            return build_unit(task, reader, pipeline, sink, folder)
 
 
 class LineSink:
     """Writes a line per document of a work unit."""
 
-    def __init__(self, file: _Writable, name: str, *, show_text: bool) -> None:
+    def __init__(self, write: Callable[[bytes], object], name: str, *, show_text: bool) -> None:
         """Begin a piece without lines.
 
         Args:
-            file: Takes the lines.
+            write: Takes the lines.
             name: Name of the piece.
             show_text: Whether to write the text of each entity.
         """
-        self._file = file
+        self._write = write
         self._name = name
         self._show_text = show_text
         self._digest = hashlib.sha256()
@@ -133,7 +147,7 @@ class LineSink:
         """Write the lines of documents; see `unit.Sink`."""
         data = "".join(_line(document, show_text=self._show_text) for document in documents)
         encoded = data.encode()
-        self._file.write(encoded)
+        self._write(encoded)
         self._digest.update(encoded)
         self._bytes += len(encoded)
         self._documents += len(documents)
@@ -184,10 +198,20 @@ def count(outcomes: Iterable[Outcome]) -> LineCounts:
     )
 
 
-# The file and its record --------------------------------------------------------------------------
+# The file -----------------------------------------------------------------------------------------
 
 
-def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
+def check_new(out: Path) -> None:
+    """Check that an output file is missing.
+
+    Raises:
+        AnnotateError: It exists.
+    """
+    if out.exists():
+        raise AnnotateError(f"{out}: the file exists; name another --out, or remove it")
+
+
+def collect_line_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
     """Return everything that decides the lines besides the input files, as plain values."""
     pipeline = inputs.pipeline
     identity = {
@@ -200,71 +224,21 @@ def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
     return values
 
 
-def parts_folder(out: Path) -> Path:
-    """Return the folder for the unfinished work on a file."""
-    return out.with_name(f"{out.name}.parts")
-
-
-class LinesFile:
-    """A file of lines while it is written.
-
-    Its record is written before the file appears: a file without one is somebody else's.
-    """
-
-    def __init__(self, out: Path, file: BinaryIO, made: Mapping[str, Any]) -> None:
-        """Begin a file.
-
-        Args:
-            out: Path of the file.
-            file: Takes the bytes.
-            made: Identity and input files.
-        """
-        self._out = out
-        self._file = file
-        self._made = made
-        self._digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> None:
-        """Write lines."""
-        self._digest.update(data)
-        self._file.write(data)
-
-    def finish(self, counts: LineCounts) -> None:
-        """Write the record, after the last lines."""
-        record = {
-            "counts": msgspec.to_builtins(counts),
-            "made": self._made,
-            "sha256": self._digest.hexdigest(),
-        }
-        write_whole(_record_path(self._out), [canonical_json(record)])
-
-
-@contextmanager
-def writing_file(out: Path, made: Mapping[str, Any]) -> Iterator[LinesFile]:
-    """Write a file of lines, complete or not at all.
-
-    Args:
-        out: The file.
-        made: Identity and input files.
-    """
-    with writing_whole(out) as file:
-        yield LinesFile(out, file, made)
-
-
 def annotate_at_once(
     inputs: Inputs,
-    write: Callable[[str], object],
+    write: Callable[[bytes], object],
     *,
     show_text: bool,
-    read: Callable[[], Iterable[Record]] | None = None,
+    read: Callable[[Part], Iterable[Record]] | None = None,
 ) -> LineCounts:
     """Annotate all documents in this process, and write their lines immediately.
 
     Args:
         inputs: The input files.
-        write: Called with the lines of each batch.
+        write: Called with the lines of each batch, in UTF-8.
         show_text: Whether to write the text of each entity.
-        read: Reads the documents. Default: those of the input files.
+        read: Reads all documents, given a part without file. Default: those of the input files are
+            read.
 
     Raises:
         BuildError: Too many documents are set aside.
@@ -272,85 +246,22 @@ def annotate_at_once(
     """
     pipeline = inputs.pipeline
     names = list_document_names(inputs)
+    prefixes = inputs.prefixes()
     outcomes: list[Outcome] = []
     for split, paths in inputs.files.items():
         source = inputs.source.for_split(split)
-        parts, prefixes = [Part("")], [""]
-        if paths:
-            cuts = {path: [*source.cut(Part(str(path)), target_bytes=UNIT_BYTES)] for path in paths}
-            parts = [*chain.from_iterable(cuts.values())]
-            of_paths = inputs.prefixes()
-            prefixes = [of_paths.get(path, "") for path in paths for _ in cuts[path]]
-        unit = Unit(split, 0, 0, 0, tuple(parts), tuple(prefixes))
-        reader = Reader(
-            unit, pipeline, as_given(source, names) if read is None else _as_parts(read)
-        )
-        sink = LineSink(_Encoded(write), "", show_text=show_text)
+        parts = [
+            (part, digest_part(part, source), prefixes.get(path, ""))
+            for path in paths
+            for part in source.cut(Part(str(path)), target_bytes=UNIT_BYTES)
+        ]
+        unit = Unit(split, 0, 0, 0, *zip(*parts or [(Part(""), "", "")], strict=True))
+        reader = Reader(unit, pipeline, read or as_given(source, names))
+        sink = LineSink(write, "", show_text=show_text)
         for documents in reader.batches():
             for annotated in annotate(documents, reader.account, pipeline):
                 sink.add(annotated, reader.account)
-        if paths and reader.digests != [digest_part(part, source) for part in parts]:
-            raise changed_error(paths[0])
         reader.account.counts.mentions = sink.close(reader.account).mentions
         outcomes.append(reader.account.outcome(unit))
         check_set_aside(pipeline, split, outcomes[-1:])
     return count(outcomes)
-
-
-def _as_parts(read: Callable[[], Iterable[Record]]) -> Callable[[Part], Iterable[Record]]:
-    return lambda _: read()
-
-
-class _Encoded(NamedTuple):
-    """Writes bytes of UTF-8 to a function that takes text."""
-
-    take: Callable[[str], object]
-
-    def write(self, data: bytes) -> None:
-        """Write text."""
-        self.take(data.decode())
-
-
-def load_finished(out: Path, made: Mapping[str, Any]) -> LineCounts | None:
-    """Return the counts of an existing file; None if there is none.
-
-    Args:
-        out: The file.
-        made: Identity and input files of this run.
-
-    Raises:
-        AnnotateError: The file was written by another program, or changed.
-        BuildError: The file was made from other inputs or options.
-    """
-    if not out.exists():
-        return None
-    record = _read_record(out)
-    if record is None or record.sha256 != hash_file(out):
-        raise AnnotateError(
-            f"{out}: the file exists, and was changed or not written by this command; name another "
-            "--out, or remove it"
-        )
-    different = list_differences(record.made, msgspec.json.decode(canonical_json(made)))
-    if different:
-        raise BuildError(
-            f"{out}: holds lines of something else; different: {', '.join(different)}; choose "
-            "another --out or remove it"
-        )
-    return record.counts
-
-
-class _Record(msgspec.Struct):
-    counts: LineCounts
-    made: dict[str, Any]
-    sha256: str
-
-
-def _record_path(out: Path) -> Path:
-    return out.with_name(f"{out.name}.made.json")
-
-
-def _read_record(out: Path) -> _Record | None:
-    try:
-        return msgspec.json.decode(_record_path(out).read_bytes(), type=_Record)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None

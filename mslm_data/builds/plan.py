@@ -6,13 +6,14 @@ input files and the versions of packages that decides the bytes of a folder.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from mslm_data.builds.scan import (
     SLOW_UNIT_BYTES,
     UNIT_BYTES,
     FileDigest,
+    digest_of_files,
     is_worth_unpacking,
     plan_digests,
 )
@@ -163,20 +165,26 @@ def collect_versions(pipeline: Pipeline) -> dict[str, str]:
 # The plan -----------------------------------------------------------------------------------------
 
 
+_LISTED = 64
+"""Maximum number of input files listed in a manifest; more are recorded as one digest."""
+Sources: TypeAlias = dict[str, list[dict[str, Any]]]
+"""Split -> name, bytes and sha256 of its input files; one entry in total if many."""
+
+
 class InputFile(NamedTuple):
     """An input file of a plan.
 
     Attributes:
         name: Path below the input, or the file's name.
         bytes: Size of the file.
-        is_staged: Whether it is compressed, and unpacked before it is read.
-        sha256: SHA-256 of a plain file that is cut; "" for others.
+        sha256: Its SHA-256.
+        copy: Path of its unpacked copy, below the folder of all copies; "" if it is not unpacked.
     """
 
     name: str
     bytes: int
-    is_staged: bool
     sha256: str
+    copy: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,11 +192,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         identity: The identity.
+        sources: Digests of the input files, for the manifest.
         files: The input files, in order. As a record, units name them by their index.
         units: All work units, in order.
     """
 
     identity: dict[str, Any]
+    sources: Sources
     files: tuple[InputFile, ...]
     units: tuple[Unit, ...]
 
@@ -201,7 +211,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             versions: Versions of packages.
         """
         parts = [[Path(part.path).name, *part[1:]] for part in unit.parts]
-        return digest_of(self.identity, versions, unit.name, parts, unit.prefixes, drops)
+        return digest_of(
+            self.identity, versions, unit.name, parts, unit.digests, unit.prefixes, drops
+        )
 
     def shards(self) -> dict[str, list[Unit]]:
         """Return the name of each shard -> its units, in order."""
@@ -211,8 +223,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return shards
 
 
-def load_plan(folder: Unfinished, inputs: Inputs, identity: Mapping[str, Any]) -> Plan | None:
+def load_plan(
+    run: Run, inputs: Inputs, identity: Mapping[str, Any], folder: Unfinished, *, is_part: bool
+) -> Plan | None:
     """Load the plan of an unfinished build; None if there is none.
+
+    Args:
+        run: Runs tasks, to hash the input files.
+        inputs: The input files.
+        identity: The identity.
+        folder: The unfinished folder.
+        is_part: Whether to compare only names and sizes of the input files. A work unit compares
+            the digests of what it reads.
 
     Raises:
         BuildError: The plan is of other inputs or options, or is damaged.
@@ -226,17 +248,18 @@ def load_plan(folder: Unfinished, inputs: Inputs, identity: Mapping[str, Any]) -
         *list_differences(plan.identity, identity),
         *list_differences(before, _describe(inputs), "inputs"),
     ]
+    if not different and not is_part:
+        sources = list_sources(inputs, digest_files(run, inputs.every_file()))
+        different += list_differences(plan.sources, sources, "sources")
     if different:
         raise BuildError(
             f"{folder.out}: holds an unfinished build of something else; different: "
             f"{', '.join(different)}; choose another --out or remove it"
         )
 
-    paths = [
-        str(staged(folder, number, path) if plan.files[number].is_staged else path)
-        for number, path in enumerate(inputs.splits_of_paths())
-    ]
-    return _with_paths(plan, dict(zip(map(str, range(len(paths))), paths, strict=True)))
+    paths = zip(plan.files, inputs.splits_of_paths(), strict=True)
+    read = [str(folder.copy(file.copy) if file.copy else path) for file, path in paths]
+    return _with_paths(plan, {str(number): path for number, path in enumerate(read)})
 
 
 def make_plan(
@@ -250,7 +273,7 @@ def make_plan(
     """Cut the input files into work units, and keep the plan in the unfinished folder.
 
     Args:
-        run: Runs tasks, to unpack and cut large files.
+        run: Runs tasks, to hash, unpack and cut files.
         inputs: The input files.
         identity: The identity.
         folder: The unfinished folder.
@@ -258,45 +281,52 @@ def make_plan(
     """
     unit_bytes = choose_unit_bytes(inputs.pipeline)
     splits = inputs.splits_of_paths()
-    copies = {
-        path: staged(folder, number, path)
-        for number, path in enumerate(splits)
-        if unpacks and is_worth_unpacking(path, inputs.source, unit_bytes)
-    }
-    for _ in run(Unpack(str(path), str(into)) for path, into in copies.items()):
+    packed = [
+        path for path in splits if unpacks and is_worth_unpacking(path, inputs.source, unit_bytes)
+    ]
+    digests = digest_files(run, packed)
+    copies = {path: _name_copy(path, digests[path].sha256) for path in packed}
+    read = {path: folder.copy(copies[path]) if path in copies else path for path in splits}
+    for _ in run(Unpack(str(path), digests[path].sha256, str(read[path])) for path in copies):
         pass
 
-    # A file of at most one unit is not cut. Others are hashed first: if one is replaced after it
-    # was cut, its digest at the end of the build is another.
-    plain_paths = {path: copies.get(path, path) for path in splits}
-    sizes = {path: plain.stat().st_size for path, plain in plain_paths.items()}
-    large = [path for path in splits if sizes[path] > unit_bytes]
-    digests = digest_files(run, [path for path in large if path not in copies])
+    # A file of at most one unit is not cut.
+    sizes = {path: file.stat().st_size for path, file in read.items()}
     cuts = run(
-        Cut(split, str(plain_paths[path]), unit_bytes) for path in large for split in splits[path]
+        Cut(split, str(read[path]), unit_bytes)
+        for path in splits
+        if sizes[path] > unit_bytes
+        for split in splits[path]
     )
     parts = {(task.split, task.path): cut for task, cut in cuts}
+
+    # Other files are hashed after they were cut. So if one is replaced in between, the units find
+    # other parts than those that were cut.
+    digests |= digest_files(run, [path for path in inputs.every_file() if path not in digests])
 
     units: list[Unit] = []
     prefixes = inputs.prefixes()
     for split, paths in inputs.files.items():
-        pieces = [
-            _FileParts(
-                tuple(parts.get((split, str(plain_paths[path])), [Part(str(plain_paths[path]))])),
-                # A file with several splits counts for each by its share of the bytes.
-                int(sizes[path] * inputs.source.estimate_share(split)),
-                prefixes.get(path, ""),
-            )
-            for path in paths
-        ]
-        units += _pack(split, pieces, unit_bytes, inputs.pipeline.shard.input_bytes)
+        files = []
+        for path in paths:
+            of_path = [digests[file].sha256 for file in inputs.source.files(path)]
+            whole = [(Part(str(read[path])), digest_of_files(of_path))]
+            # A file with several splits counts for each by its share of the bytes.
+            size = int(sizes[path] * inputs.source.estimate_share(split))
+            cut = parts.get((split, str(read[path])), whole)
+            files.append(_FileParts(cut, size, prefixes.get(path, "")))
+        units += _pack(split, files, unit_bytes, inputs.pipeline.shard.input_bytes)
 
-    files = tuple(
-        InputFile(*(name, size), path in copies, digests[path].sha256 if path in digests else "")
-        for path, (name, size) in zip(splits, _describe(inputs), strict=True)
+    plan = Plan(
+        identity=identity,
+        sources=list_sources(inputs, digests),
+        files=tuple(
+            InputFile(name, size, digests[path].sha256, copies.get(path, ""))
+            for path, (name, size) in zip(splits, _describe(inputs), strict=True)
+        ),
+        units=tuple(units),
     )
-    plan = Plan(identity=identity, files=files, units=tuple(units))
-    numbers = {str(path): str(number) for number, path in enumerate(plain_paths.values())}
+    numbers = {str(path): str(number) for number, path in enumerate(read.values())}
     folder.write_plan(msgspec.json.encode(_with_paths(plan, numbers)))
     return plan
 
@@ -304,9 +334,33 @@ def make_plan(
 def digest_files(run: Run, files: Sequence[Path]) -> dict[Path, FileDigest]:
     """Return the digest of each file."""
     digests: dict[Path, FileDigest] = {}
-    for task, (of_files, _) in run(plan_digests(files, ())):
-        digests |= zip(map(Path, task.files), of_files, strict=True)
+    for task, answer in run(plan_digests(files)):
+        digests |= zip(task.files, answer, strict=True)
     return digests
+
+
+def list_sources(inputs: Inputs, digests: Mapping[Path, FileDigest]) -> Sources:
+    """Return the input files of each split, for the manifest.
+
+    Args:
+        inputs: The input files.
+        digests: File -> its digest, of all files.
+    """
+    return {
+        split: _listed(
+            [digests[file]._asdict() for path in paths for file in inputs.source.files(path)]
+        )
+        for split, paths in inputs.files.items()
+    }
+
+
+def _listed(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(files) <= _LISTED:
+        return files
+
+    whole = hashlib.sha256(canonical_json(files)).hexdigest()
+    total = sum(file["bytes"] for file in files)
+    return [{"name": f"{len(files)} files", "bytes": total, "sha256": whole}]
 
 
 def choose_unit_bytes(pipeline: Pipeline) -> int:
@@ -316,9 +370,9 @@ def choose_unit_bytes(pipeline: Pipeline) -> int:
 
 
 class _FileParts(NamedTuple):
-    """The parts of a file, its size and the prefix of its ids."""
+    """The parts of a file with their digests, its size, and the prefix of its ids."""
 
-    parts: tuple[Part, ...]
+    parts: list[tuple[Part, str]]
     bytes: int
     prefix: str
 
@@ -332,37 +386,38 @@ def _pack(
     units of about `shard_bytes`.
     """
     shard = number = filled = 0
-    for parts, prefixes, size in _groups(files, unit_bytes):
+    for group, size in _groups(files, unit_bytes):
         if filled and filled + size > shard_bytes:
             shard += 1
             number = filled = 0
-        yield Unit(split, shard, number, size, parts, prefixes)
+        parts, digests, prefixes = zip(*group, strict=True)
+        yield Unit(split, shard, number, size, parts, digests, prefixes)
         number += 1
         filled += size
 
 
 def _groups(
     files: Iterable[_FileParts], unit_bytes: int
-) -> Iterator[tuple[tuple[Part, ...], tuple[str, ...], int]]:
-    """Yield the parts of each unit, their prefixes and their size."""
-    parts: list[Part] = []
-    prefixes: list[str] = []
+) -> Iterator[tuple[list[tuple[Part, str, str]], int]]:
+    """Yield part, digest and prefix of each part of a unit, and the size of the unit."""
+    group: list[tuple[Part, str, str]] = []
     filled = 0
     for file in files:
-        if parts and (len(file.parts) > 1 or filled + file.bytes > unit_bytes):
-            yield tuple(parts), tuple(prefixes), filled
-            parts = []
-            prefixes = []
+        is_cut = len(file.parts) > 1
+        if group and (is_cut or filled + file.bytes > unit_bytes):
+            yield group, filled
+            group = []
             filled = 0
-        if len(file.parts) > 1:
-            for part in file.parts:
-                yield (part,), (file.prefix,), file.bytes // len(file.parts)
+
+        parts = [(part, digest, file.prefix) for part, digest in file.parts]
+        if is_cut:
+            for part in parts:
+                yield [part], file.bytes // len(parts)
         else:
-            parts += file.parts
-            prefixes.append(file.prefix)
+            group += parts
             filled += file.bytes
-    if parts:
-        yield tuple(parts), tuple(prefixes), filled
+    if group:
+        yield group, filled
 
 
 def _describe(inputs: Inputs) -> list[tuple[str, int]]:
@@ -370,14 +425,13 @@ def _describe(inputs: Inputs) -> list[tuple[str, int]]:
     return [(inputs.name(path), path.stat().st_size) for path in inputs.splits_of_paths()]
 
 
-def staged(folder: Unfinished, number: int, path: Path) -> Path:
-    """Return the path of the unpacked copy of a compressed file.
+def _name_copy(path: Path, sha256: str) -> str:
+    """Return the name of the unpacked copy of a compressed file, below the folder of all copies.
 
-    The copy keeps the file name without `.gz` and the name of its folder, because document ids may
-    be made of either.
+    It has the file name without `.gz` and the name of its folder, because document ids may be made
+    of either; and the digest of the compressed file, so a copy is never used for another.
     """
-    name = path.name.removesuffix(".gz")
-    return folder.path / "staging" / str(number) / folder_name(path) / name
+    return f"{sha256[:16]}/{folder_name(path)}/{path.name.removesuffix('.gz')}"
 
 
 def _with_paths(plan: Plan, paths: Mapping[str, str]) -> Plan:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from mslm_data.builds.data_loss import check_labels
+from mslm_data.builds.folder import Receipt, Unfinished
 from mslm_data.builds.stages import (
     attempts,
     load_word_table,
@@ -15,7 +16,8 @@ from mslm_data.builds.stages import (
     make_schema,
     make_segmenter,
 )
-from mslm_data.builds.unit import Account
+from mslm_data.builds.tasks import BuildUnit
+from mslm_data.builds.unit import Account, Reader, build_unit
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.reason import Reason
@@ -25,6 +27,22 @@ from mslm_data.pipeline import Pipeline
 from mslm_data.shard.pieces import write_piece
 from mslm_data.shard.write import ShardRecord
 from mslm_data.source.reading.records import NO_TOKEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRows:
+    """Work units write rows.
+
+    Attributes:
+        tokenizer: The tokenizer.
+    """
+
+    tokenizer: Tokenizer
+
+    def build(self, task: BuildUnit, pipeline: Pipeline, folder: Unfinished) -> Receipt:
+        """Build a work unit."""
+        sink = RowSink(pipeline, self.tokenizer, folder.piece(task.name))
+        return build_unit(task, Reader(task.unit, pipeline), pipeline, sink, folder)
 
 
 class RowSink:

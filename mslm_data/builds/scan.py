@@ -1,23 +1,22 @@
-"""Looks at input files: unpacks large compressed ones, cuts large ones, and hashes all.
+"""Looks at input files: hashes all, unpacks large compressed ones, and cuts large ones.
 
-A build compares what its work units have read with the files as they are at its end, by the digest
-of each part. So a file that is replaced during a build is noticed, whatever its size and times, and
-a machine that builds a part of the units reads its own share only.
+The plan of a build has the digest of each part of an input file. A work unit hashes its parts again
+after it has read them. So a file that changes during a build is noticed, whatever its size and
+times, and a machine that builds a part of the units reads its own share only.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
-from mslm_data.builds.tasks import Digest, Unpack
+from mslm_data.builds.tasks import Cut, Digest, Unit, Unpack
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
-from mslm_data.io.files import hash_file, make_folder, read_sealed, write_sealed, write_whole
+from mslm_data.io.files import hash_file, make_folder, write_whole
 from mslm_data.source import Source
 from mslm_data.source.reading.files import opened
 
@@ -84,37 +83,21 @@ def is_worth_unpacking(path: Path, source: Source, unit_bytes: int) -> bool:
 
 
 def unpack(task: Unpack) -> None:
-    """Unpack a file into the unfinished folder, unless a complete copy exists.
+    """Unpack a file into the unfinished folder, unless a copy exists.
 
     The text may be patients' data. The folder is private, and a copy is removed as soon as no unit
     needs it.
 
     Raises:
-        SourceError: From `files.opened`.
+        SourceError: The file has changed; or from `files.opened`.
     """
     path, into = Path(task.path), Path(task.into)
-    digest, _ = _read_record(into)
-    if into.is_file() and hash_file(into) == digest:
+    if into.is_file():
         return
+    if hash_file(path) != task.sha256:
+        raise changed_error(path)
     make_folder(into.parent)
-    origin = hash_file(path)
     write_whole(into, _unpacked(path))
-    write_sealed(_record(into), f"{hash_file(into)} {origin}".encode())
-
-
-def hash_of_origin(into: Path) -> str:
-    """Return the SHA-256 of the compressed file of a copy; "" if it was not unpacked."""
-    return _read_record(into)[1]
-
-
-def _read_record(into: Path) -> tuple[str, str]:
-    """Return the SHA-256 of a copy and of its compressed file."""
-    digest, _, origin = (read_sealed(_record(into)) or b"").decode().partition(" ")
-    return digest, origin
-
-
-def _record(into: Path) -> Path:
-    return into.with_name(f"{into.name}.sha256")
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
@@ -123,56 +106,61 @@ def _unpacked(path: Path) -> Iterator[bytes]:
             yield piece
 
 
+# Large files --------------------------------------------------------------------------------------
+
+
+def cut(task: Cut, source: Source) -> list[tuple[Part, str]]:
+    """Return the parts of a file, each with the SHA-256 of its bytes."""
+    parts = source.cut(Part(task.path), target_bytes=task.target_bytes)
+    return [(part, digest_part(part, source)) for part in parts]
+
+
 # Digests ------------------------------------------------------------------------------------------
 
 
-def plan_digests(files: Sequence[Path], parts: Sequence[Part]) -> Iterator[Digest]:
-    """Yield tasks that hash files and their parts: a large file alone, small ones together.
+def plan_digests(files: Sequence[Path]) -> Iterator[Digest]:
+    """Yield tasks that hash files: a large file alone, small ones together.
 
     Args:
         files: The files, without duplicates.
-        parts: Parts of these files.
     """
-    parts_of: dict[str, list[Part]] = {}
-    for part in parts:
-        parts_of.setdefault(part.path, []).append(part)
-
-    group: list[str] = []
+    group: list[Path] = []
     filled = 0
     for path in files:
-        group.append(str(path))
+        group.append(path)
         filled += path.stat().st_size
         if filled >= _DIGESTED_AT_ONCE:
-            yield _digest_task(group, parts_of)
+            yield Digest(tuple(group))
             group = []
             filled = 0
     if group:
-        yield _digest_task(group, parts_of)
+        yield Digest(tuple(group))
 
 
-def _digest_task(files: Sequence[str], parts_of: dict[str, list[Part]]) -> Digest:
-    return Digest(tuple(files), tuple(part for path in files for part in parts_of.get(path, ())))
+def digest(task: Digest) -> list[FileDigest]:
+    """Return the digest of each file of a task."""
+    return [FileDigest(path.name, path.stat().st_size, hash_file(path)) for path in task.files]
 
 
-def digest(task: Digest, source: Source) -> tuple[list[FileDigest], list[str]]:
-    """Return the digests of a task's files, and of its parts."""
-    _hash_of_rows.cache_clear()  # a file may have been replaced by one of equal size and time
-    paths = map(Path, task.files)
-    files = [FileDigest(path.name, path.stat().st_size, hash_file(path)) for path in paths]
-    known = {path: file.sha256 for path, file in zip(task.files, files, strict=True)}
-    return files, [digest_part(part, source, known) for part in task.parts]
+def check_unchanged(unit: Unit, source: Source) -> None:
+    """Check that the parts of a work unit have their digests of the plan.
+
+    Called after the unit has read them. So it has read the same bytes, unless a file was replaced
+    and restored meanwhile. A part without file has no digest.
+
+    Raises:
+        ChangedError: A part has another digest, or is missing.
+    """
+    for part, digest in zip(unit.parts, unit.digests, strict=True):
+        if digest and digest_part(part, source) != digest:
+            raise changed_error(part.path)
 
 
-def digest_part(part: Part, source: Source, known: Mapping[str, str] = MappingProxyType({})) -> str:
+def digest_part(part: Part, source: Source) -> str:
     """Return the SHA-256 of the bytes that reading a part reads.
 
     A whole file is hashed with the files that belong to it. Of a file that is cut by rows, the
     whole file is hashed.
-
-    Args:
-        part: The part.
-        source: Its source.
-        known: File -> SHA-256, for files that were hashed before.
 
     Raises:
         SourceError: A file is missing or cannot be read.
@@ -180,11 +168,11 @@ def digest_part(part: Part, source: Source, known: Mapping[str, str] = MappingPr
     path = Path(part.path)
     try:
         if part.start == 0 and part.stop == -1:
-            digests = [known.get(str(file)) or hash_file(file) for file in source.files(path)]
-            return digests[0] if len(digests) == 1 else _hash("".join(digests).encode())
+            return digest_of_files([hash_file(file) for file in source.files(path)])
         if path.suffix in _CUT_BY_ROWS:
             status = path.stat()
-            return _hash_of_rows(path, status.st_size, status.st_mtime_ns)
+            state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            return _hash_of_rows(path, state)
         return _hash_range(path, part.start, part.stop)
     except FileNotFoundError:
         raise changed_error(path) from None
@@ -192,14 +180,17 @@ def digest_part(part: Part, source: Source, known: Mapping[str, str] = MappingPr
         raise SourceError(f"{path}: cannot read the file: {error.strerror}") from None
 
 
+def digest_of_files(digests: Sequence[str]) -> str:
+    """Return the digest of a whole file and of the files that belong to it."""
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
 @lru_cache(maxsize=64)
-def _hash_of_rows(path: Path, size: int, mtime_ns: int) -> str:  # noqa: ARG001 - cache keys
+def _hash_of_rows(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - part of the cache key
     """Return the SHA-256 of a file that is cut by rows; cached, as many units read it."""
     return hash_file(path)
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _hash_range(path: Path, start: int, stop: int) -> str:

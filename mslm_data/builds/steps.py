@@ -16,29 +16,37 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.builds import line_sink, scan
+from mslm_data.builds import scan
 from mslm_data.builds.copies import Found, check_equal_texts, looks_for_copies
 from mslm_data.builds.data_loss import Outcome, check_labels, check_losses, check_set_aside
-from mslm_data.builds.finish import finish, list_sources, load_finished
+from mslm_data.builds.finish import finish, load_finished
 from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_built
+from mslm_data.builds.line_sink import (
+    LineCounts,
+    ToLines,
+    check_new,
+    collect_line_identity,
+    count,
+    list_document_names,
+)
 from mslm_data.builds.plan import (
-    InputFile,
     Plan,
     collect_identity,
     collect_versions,
     digest_files,
+    list_sources,
     load_plan,
     make_plan,
-    staged,
 )
+from mslm_data.builds.row_sink import ToRows
 from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import BuildUnit, FindDrops, Join, ReadUnit, Unit, Unpack
-from mslm_data.builds.work import BuildWork, ToLines, ToRows
+from mslm_data.builds.work import BuildWork
 from mslm_data.data.accounts import Counts
-from mslm_data.data.document import Part
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import WORTH_WORKERS, Preload, Run, death_error, start
 from mslm_data.errors import BuildError
+from mslm_data.io.files import write_whole
 from mslm_data.log import LOGGER, plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
@@ -146,7 +154,6 @@ def build(
 
 def _finish(run: Run, units: BuildUnits, tokenizer: Tokenizer) -> Manifest:
     """Check what the units came to, join their pieces, and write the files beside the shards."""
-    digests = units.check_inputs()
     labels, doc_labels = units.check_losses()
 
     num_shards = {unit.split: unit.shard + 1 for unit in units.plan.units}
@@ -174,7 +181,6 @@ def _finish(run: Run, units: BuildUnits, tokenizer: Tokenizer) -> Manifest:
         tokenizer=tokenizer,
         outcomes=units.outcomes(),
         found=units.all_found,
-        sources=list_sources(units.inputs, digests),
         shards={shard.name: records[shard.name] for shard in shards},
     )
 
@@ -202,12 +208,12 @@ def _open_finished(
 
 def annotate(
     inputs: Inputs, out: Path, *, show_text: bool, progress: Tell = lambda _: None
-) -> line_sink.LineCounts:
+) -> LineCounts:
     """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
 
     Args:
         inputs: Input files, from `plan.find`. The pipeline's annotator finds the entities.
-        out: The output file.
+        out: The output file, which is written when it is complete.
         show_text: Whether to write the text of each entity.
         progress: Called at the start and after each work unit.
 
@@ -215,63 +221,32 @@ def annotate(
         The counts of the whole file.
 
     Raises:
-        AnnotateError: The output file exists and was not written by this command.
-        BuildError: Another process writes the file, it was made from other inputs or options, or
-            too many documents are set aside.
+        AnnotateError: The output file exists.
+        BuildError: Another process writes the file, an unfinished run had other inputs or options,
+            or too many documents are set aside.
         MslmDataError: The inputs, the pipeline or the model are wrong.
     """
-    folder = Unfinished(line_sink.parts_folder(out))
-    identity = line_sink.collect_identity(inputs, show_text=show_text)
-    names = line_sink.list_document_names(inputs)
-    to = ToLines(names=names, show_text=show_text)
+    check_new(out)
+    folder = Unfinished(out.with_name(f"{out.name}.parts"))
+    identity = collect_line_identity(inputs, show_text=show_text)
+    to = ToLines(names=list_document_names(inputs), show_text=show_text)
     work = BuildWork(pipeline=inputs.pipeline, folder=folder.out, to=to)
 
-    with start(work, workers=1) as run:
-        counts = _open_lines(run, out, inputs, identity)
-        if counts is None:
-            folder.check_output(())
-            with folder.locked(is_part=False):
-                # Look again under the lock, as for a folder.
-                counts = _open_lines(run, out, inputs, identity)
-                counts = counts or _write_lines(run, folder, out, inputs, identity, progress)
+    folder.check_output(())
+    with start(work, workers=1) as run, folder.locked(is_part=False):
+        check_new(out)  # another process may have finished the file meanwhile
+        folder.prepare(())
+        folder.clear_leftovers(())
+        units = BuildUnits(run, folder, inputs, identity, progress, compares=False)
+        units.build()
+        with units.asking():
+            for split, outcomes in units.outcomes().items():
+                check_set_aside(inputs.pipeline, split, outcomes)
+
+        pieces = [folder.piece(unit.name, ".jsonl") for unit in units.plan.units]
+        write_whole(out, (piece.read_bytes() for piece in pieces))
     shutil.rmtree(folder.out, ignore_errors=True)
-    return counts
-
-
-def _write_lines(
-    run: Run,
-    folder: Unfinished,
-    out: Path,
-    inputs: Inputs,
-    identity: dict[str, Any],
-    progress: Tell,
-) -> line_sink.LineCounts:
-    folder.prepare(())
-    folder.clear_leftovers(())
-    units = BuildUnits(run, folder, inputs, identity, progress, compares=False)
-    units.build()
-
-    sources = list_sources(inputs, units.check_inputs())
-    with units.asking():
-        for split, outcomes in units.outcomes().items():
-            check_set_aside(inputs.pipeline, split, outcomes)
-
-    counts = line_sink.count(units.receipts.values())
-    with line_sink.writing_file(out, {**identity, "sources": sources}) as file:
-        for unit in units.plan.units:
-            file.write(folder.piece(unit.name, ".jsonl").read_bytes())
-        file.finish(counts)
-    return counts
-
-
-def _open_lines(
-    run: Run, out: Path, inputs: Inputs, identity: Mapping[str, Any]
-) -> line_sink.LineCounts | None:
-    """Return the counts of a finished file, or None."""
-    if not out.exists():
-        return None
-    sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-    return line_sink.load_finished(out, {**identity, "sources": sources})
+    return count(units.receipts.values())
 
 
 # The work units of both ---------------------------------------------------------------------------
@@ -312,8 +287,8 @@ class BuildUnits:
         self.folder = folder
         self.inputs = inputs
         self.versions = collect_versions(inputs.pipeline)
-        self.plan = Plan(identity=identity, files=(), units=())
-        self.found: Found | None = None if compares else Found({}, {}, {}, [])
+        self.plan = Plan(identity=identity, sources={}, files=(), units=())
+        self.found: Found | None = None if compares else Found({}, {}, [])
         self.receipts: dict[str, Receipt] = {}
         self._made: dict[tuple[str, str], str] = {}
         self._run = run
@@ -331,22 +306,23 @@ class BuildUnits:
                 equal.
             SourceError: A file has changed since the build began.
         """
-        # Parts wait for the first of them, which plans, and reads all units if that is needed.
-        with self.folder.planning():
-            self._load_plan()
-            if self.found is None and _reads_first(self.inputs.pipeline):
-                self._read()
-                self.found = self._find_drops()
+        with self._forgetting_changed():
+            # Parts wait for the first of them, which plans, and reads all units if needed.
+            with self.folder.planning():
+                self._load_plan(is_part=part is not None)
+                if self.found is None and _reads_first(self.inputs.pipeline):
+                    self._read()
+                    self.found = self._find_drops()
 
-        units = self.plan.units
-        if part is not None:
-            self._build(units[part[0] - 1 :: part[1]], is_alone=False)
-            return
-        self._build(units)
-        if self.found is None:
-            # No unit was read before. Few corpora repeat an id, so few units are built twice.
-            self.found = self._find_drops()
-            self._build([unit for unit in units if unit.name in self.found.drops])
+            units = self.plan.units
+            if part is not None:
+                self._build(units[part[0] - 1 :: part[1]], is_alone=False)
+                return
+            self._build(units)
+            if self.found is None:
+                # No unit was read before. Few corpora repeat an id, so few are built twice.
+                self.found = self._find_drops()
+                self._build([unit for unit in units if unit.name in self.found.drops])
         self.receipts = {unit.name: self.receipts[unit.name] for unit in units}
 
     def made(self, unit: Unit) -> str:
@@ -372,45 +348,6 @@ class BuildUnits:
         """The documents to drop and the equal texts, once all units are built."""
         assert self.found is not None  # noqa: S101 - set by `build`
         return self.found
-
-    def check_inputs(self) -> dict[Path, scan.FileDigest]:
-        """Check that all units have read the files as they are now, and return their digests.
-
-        Raises:
-            SourceError: A file has changed. The units that have read it are built again.
-        """
-        staging = str(self.folder.path / "staging")
-        parts = {part for unit in self.plan.units for part in unit.parts}
-        plain_parts = [part for part in parts if not part.path.startswith(staging)]
-        digests: dict[Path, scan.FileDigest] = {}
-        now: dict[Part, str] = {}
-        for task, answer in self._run(scan.plan_digests(self.inputs.every_file(), plain_parts)):
-            files, of_parts = answer
-            digests |= zip(map(Path, task.files), files, strict=True)
-            now |= zip(task.parts, of_parts, strict=True)
-
-        # A part has the same digest when its documents were hashed, when its rows were made, and
-        # now. Unpacked copies are our own, and are not hashed again.
-        changed = set()
-        for unit in self.plan.units:
-            built = self.receipts[unit.name].digests
-            hashed = self.all_found.digests.get(unit.name, built)
-            for part, when_built, when_hashed in zip(unit.parts, built, hashed, strict=True):
-                at_end = now.get(part, when_built)
-                if not when_hashed == when_built == at_end:
-                    changed.add(part.path)
-
-        # A file that was unpacked or cut was hashed before.
-        for path, file, copy in self._files():
-            planned = scan.hash_of_origin(Path(copy)) if file.is_staged else file.sha256
-            is_large = file.is_staged or file.sha256
-            if is_large and planned != digests[path].sha256:
-                changed.add(copy)
-
-        with self._forgetting_changed():
-            if changed:
-                raise scan.changed_error(min(changed))
-        return digests
 
     def check_losses(self) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
         """Check labels and data loss, and return the labels of mentions and of documents.
@@ -444,25 +381,33 @@ class BuildUnits:
             self.folder.forget_plan()
             raise
 
-    def _load_plan(self) -> None:
+    @contextmanager
+    def _forgetting_changed(self) -> Iterator[None]:
+        """Forget the plan if an input file has changed, so that the build takes it as it is."""
+        try:
+            yield
+        except scan.ChangedError:
+            self.folder.forget_copies()
+            self.folder.forget_plan()
+            raise
+
+    def _load_plan(self, *, is_part: bool) -> None:
         """Load the plan and the drops of the folder; make the plan if there is none."""
-        identity = self.plan.identity
-        plan = load_plan(self.folder, self.inputs, identity)
-        self.plan = plan or make_plan(self._run, self.inputs, identity, self.folder)
+        args = (self._run, self.inputs, self.plan.identity, self.folder)
+        self.plan = load_plan(*args, is_part=is_part) or make_plan(*args)
         if self.found is None:
             self.found = self.folder.read_found(Found, self._key())
 
     def _key(self) -> str:
         """Return what decides the drops, as a digest."""
-        units = [(unit.name, unit.bytes) for unit in self.plan.units]
+        units = [(unit.name, unit.digests, unit.prefixes) for unit in self.plan.units]
         return digest_of(self.versions, self.plan.identity, units)
 
     def _read(self) -> None:
         """Read all units without annotating them, for the hashes of their documents."""
-        with self._forgetting_changed():
-            self._unpack(self.plan.units)
-            for _ in self._run(map(ReadUnit, self.plan.units)):
-                pass
+        self._unpack(self.plan.units)
+        for _ in self._run(map(ReadUnit, self.plan.units)):
+            pass
 
     def _build(self, units: Sequence[Unit], *, is_alone: bool = True) -> None:
         """Build the units that are not done, and collect the receipts of all.
@@ -499,26 +444,25 @@ class BuildUnits:
         # Units that are built again are counted already.
         if not self._now.total:
             self._begin(units)
-        with self._forgetting_changed():
-            copies = self._unpack([task.unit for task in tasks])
-            for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
-                self.receipts[task.name] = receipt
-                copies.subtract(part.path for part in task.unit.parts)
-                for part in task.unit.parts if is_alone else ():
-                    if copies[part.path] == 0:  # below 0 for files that are not unpacked
-                        Path(part.path).unlink()
-                if self._now.done < self._now.total:
-                    self._add(task.unit)
-                    self._progress(self._now)
+        copies = self._unpack([task.unit for task in tasks])
+        for task, receipt in self._run(tasks, died=_Deaths(self.inputs.pipeline)):
+            self.receipts[task.name] = receipt
+            copies.subtract(part.path for part in task.unit.parts)
+            for part in task.unit.parts if is_alone else ():
+                if copies[part.path] == 0:  # below 0 for files that are not unpacked
+                    Path(part.path).unlink()
+            if self._now.done < self._now.total:
+                self._add(task.unit)
+                self._progress(self._now)
 
     def _unpack(self, units: Sequence[Unit]) -> Counter[str]:
         """Unpack the compressed files that units need; return copy -> number of its units."""
         needed = Counter(part.path for unit in units for part in unit.parts)
-        unpacks = [
-            Unpack(str(path), copy)
-            for path, file, copy in self._files()
-            if file.is_staged and copy in needed
-        ]
+        unpacks = []
+        for path, file in zip(self.inputs.splits_of_paths(), self.plan.files, strict=True):
+            copy = str(self.folder.copy(file.copy))
+            if file.copy and copy in needed:
+                unpacks.append(Unpack(str(path), file.sha256, copy))
         for _ in self._run(unpacks):
             pass
         return Counter({task.into: needed[task.into] for task in unpacks})
@@ -534,30 +478,6 @@ class BuildUnits:
             check_equal_texts(found, self.inputs)
         self.folder.write_found(found, self._key())
         return found
-
-    def _files(self) -> Iterator[tuple[Path, InputFile, str]]:
-        """Yield each input file, its record, and the path from which units read it."""
-        paths = self.inputs.splits_of_paths()
-        for number, (path, file) in enumerate(zip(paths, self.plan.files, strict=True)):
-            copy = staged(self.folder, number, path) if file.is_staged else path
-            yield path, file, str(copy)
-
-    @contextmanager
-    def _forgetting_changed(self) -> Iterator[None]:
-        """If a file has changed, forget the plan, and what was made from the file."""
-        try:
-            yield
-        except scan.ChangedError as error:
-            for unit in self.plan.units:
-                if error.path in {part.path for part in unit.parts}:
-                    self.folder.remove_receipt(unit.name)
-            shutil.rmtree(self.folder.path / "staging", ignore_errors=True)
-            self.folder.forget_found()
-            self.folder.forget_plan()
-
-            # Name the file of the user, not its copy.
-            names = {copy: path for path, _, copy in self._files()}
-            raise scan.changed_error(names.get(error.path, error.path)) from None
 
     def _begin(self, units: Sequence[Unit]) -> None:
         """Report the units that are done already."""

@@ -4,11 +4,11 @@ In the order of a build:
 
 1. `Unpack` a large compressed file, so that it can be cut.
 2. `Cut` a large file into the parts of work units.
-3. `ReadUnit`: hash the ids and texts of a work unit's documents, without annotating them. Only if
+3. `Digest`: hash the input files.
+4. `ReadUnit`: hash the ids and texts of a work unit's documents, without annotating them. Only if
    documents may be dropped, or if annotating them is costly.
-4. `FindDrops`: decide from all hashes which documents are dropped.
-5. `BuildUnit`: read a few megabytes of input, and write their rows as a *piece*.
-6. `Digest`: hash the input files, to see whether they have changed.
+5. `FindDrops`: decide from all hashes which documents are dropped.
+6. `BuildUnit`: read a few megabytes of input, and write their rows as a *piece*.
 7. `Join` the pieces of a shard.
 
 `steps` says what happens between them, and `work` runs them.
@@ -16,6 +16,7 @@ In the order of a build:
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from mslm_data.data.document import Part
@@ -32,6 +33,7 @@ class Unit(NamedTuple):
         number: Number of the piece in the shard, from 0.
         bytes: Approximate number of input bytes.
         parts: Parts of input files, in order.
+        digests: SHA-256 of the bytes of each part, when the build was planned.
         prefixes: A prefix for each part, for document ids made from the name of its file. It is
             not empty if another file of the split has the same name.
     """
@@ -41,6 +43,7 @@ class Unit(NamedTuple):
     number: int
     bytes: int
     parts: tuple[Part, ...]
+    digests: tuple[str, ...]
     prefixes: tuple[str, ...]
 
     @property
@@ -54,10 +57,12 @@ class Unpack(NamedTuple):
 
     Attributes:
         path: The compressed file.
+        sha256: Its SHA-256, when the build was planned.
         into: Path of the unpacked file.
     """
 
     path: str
+    sha256: str
     into: str
 
     @property
@@ -67,11 +72,11 @@ class Unpack(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Cut a file. Answer: its parts for work units.
+    """Cut a file. Answer: its parts for work units, each with the SHA-256 of its bytes.
 
     Attributes:
         split: The split to read.
-        path: The file.
+        path: The file, or its unpacked copy.
         target_bytes: Approximate size of the parts.
     """
 
@@ -141,15 +146,13 @@ class BuildUnit(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """Hash input files. Answer: a `FileDigest` of each file, and a digest of each part.
+    """Hash input files. Answer: a `FileDigest` of each.
 
     Attributes:
         files: The files.
-        parts: Parts of these files.
     """
 
-    files: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    files: tuple[Path, ...]
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.copies import COPIES, KINDS, UnitHashes, count_texts
 from mslm_data.builds.data_loss import Outcome
 from mslm_data.builds.folder import Receipt, Unfinished
-from mslm_data.builds.scan import changed_error, digest_part
+from mslm_data.builds.scan import changed_error, check_unchanged
 from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import BuildUnit, ReadUnit, Unit
 from mslm_data.data.accounts import Counts, in_aside
@@ -36,6 +36,7 @@ from mslm_data.data.documents import (
 )
 from mslm_data.data.reason import Reason
 from mslm_data.engine import note
+from mslm_data.errors import SourceError
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.write import ShardRecord
@@ -103,8 +104,8 @@ def build_unit(
         raise changed_error(unit.parts[0].path)
     piece = sink.close(account)
     if hashes is not None:
-        hashes.save(folder, reader.per_part, reader.digests)
-    return account.receipt(unit, piece, made=task.made, digests=reader.digests)
+        hashes.save(folder, reader.per_part)
+    return account.receipt(unit, piece, made=task.made)
 
 
 def read_unit(task: ReadUnit, pipeline: Pipeline, folder: Unfinished) -> Outcome:
@@ -130,7 +131,7 @@ def read_unit(task: ReadUnit, pipeline: Pipeline, folder: Unfinished) -> Outcome
         account.doc_labels |= dict.fromkeys(filter(None, documents.doc_labels or ()))
         account.counts.given_mentions += len(documents.mentions)
         account.counts.mentions += len(documents.mentions)
-    hashes.save(folder, reader.per_part, reader.digests)
+    hashes.save(folder, reader.per_part)
     return account.outcome(task.unit)
 
 
@@ -200,9 +201,7 @@ class Account:
             doc_labels=[*self.doc_labels],
         )
 
-    def receipt(
-        self, unit: Unit, piece: ShardRecord, *, made: str, digests: Sequence[str]
-    ) -> Receipt:
+    def receipt(self, unit: Unit, piece: ShardRecord, *, made: str) -> Receipt:
         """Return the receipt of a unit after its piece is written."""
         self.counts.sequences = piece.rows
         self.counts.tokens = piece.tokens
@@ -210,7 +209,6 @@ class Account:
         return Receipt(
             **msgspec.structs.asdict(self.outcome(unit)),
             made=made,
-            digests=[*digests],
             found_by=[
                 FoundByRecord(label=label, by=by, mentions=number)
                 for (label, by), number in sorted(self.found_by.items())
@@ -224,8 +222,6 @@ class Reader:
 
     Attributes:
         account: The account of the unit.
-        digests: SHA-256 of the bytes of each part. They are read first: if a file is replaced while
-            the unit is read, its digest at the end of the build is another.
         per_part: Number of documents and of texts of each part, so far.
     """
 
@@ -235,7 +231,7 @@ class Reader:
         pipeline: Pipeline,
         read: Callable[[Part], Iterable[Record]] | None = None,
     ) -> None:
-        """Digest the files of a unit.
+        """Begin without documents.
 
         Args:
             unit: The work unit.
@@ -246,11 +242,22 @@ class Reader:
         self._source = make_source(pipeline).for_split(unit.split)
         self._read = read or self._source.batches
         self.account = Account(is_gold=pipeline.annotate.use == "gold")
-        self.digests = [digest_part(part, self._source) if part.path else "" for part in unit.parts]
         self.per_part = [(0, 0)] * len(unit.parts)
 
     def batches(self) -> Iterator[Documents]:
-        """Yield the documents of all parts in batches, across the ends of files."""
+        """Yield the documents of all parts in batches, across the ends of files.
+
+        Raises:
+            ChangedError: The files have changed since the build was planned.
+        """
+        try:
+            yield from self._documents()
+        except SourceError:
+            check_unchanged(self._unit, self._source)  # a change may be the reason
+            raise
+        check_unchanged(self._unit, self._source)
+
+    def _documents(self) -> Iterator[Documents]:
         for record in in_batches(self._records()):
             if isinstance(record, NotChosen):
                 self.account.counts.not_choose(record.reason)

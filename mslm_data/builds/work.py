@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,11 +24,8 @@ from mslm_data.builds.tasks import (
     Task,
     Unpack,
 )
-from mslm_data.builds.unit import Reader, build_unit, read_unit
-from mslm_data.data.document import Part
-from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.builds.unit import read_unit
 from mslm_data.errors import MslmDataError
-from mslm_data.io.files import writing_whole
 from mslm_data.kernels import _jit
 from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS
@@ -38,28 +34,12 @@ from mslm_data.shard.write import ShardRecord
 from mslm_data.source import SOURCES
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToRows:
-    """Work units write rows.
+class To(Protocol):
+    """What work units write: rows or lines."""
 
-    Attributes:
-        tokenizer: The tokenizer.
-    """
-
-    tokenizer: Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToLines:
-    """Work units write JSON lines of entities.
-
-    Attributes:
-        names: Path of a possible single-document file -> its path relative to the input.
-        show_text: Whether to write the text of each entity.
-    """
-
-    names: Mapping[str, str]
-    show_text: bool
+    def build(self, task: BuildUnit, pipeline: Pipeline, folder: Unfinished) -> Receipt:
+        """Build a work unit."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +54,7 @@ class BuildWork:
 
     pipeline: Pipeline
     folder: Path
-    to: ToRows | ToLines
+    to: To
 
     def __call__(self, task: Task) -> Any:  # noqa: PLR0911 - one for each kind of task
         """Run a task, and return its answer."""
@@ -83,38 +63,21 @@ class BuildWork:
         match task:
             case Unpack():
                 return scan.unpack(task)
-            case Cut(split, path, target_bytes):
-                return list(source.for_split(split).cut(Part(path), target_bytes=target_bytes))
+            case Cut():
+                return scan.cut(task, source.for_split(task.split))
             case ReadUnit():
                 return read_unit(task, self.pipeline, unfinished)
             case FindDrops():
                 return find_drops(task, self.pipeline, unfinished)
             case BuildUnit():
                 # With its receipt, the unit is done.
-                receipt = self._build(task, unfinished)
+                receipt = self.to.build(task, self.pipeline, unfinished)
                 unfinished.write_receipt(task.name, receipt)
                 return receipt
             case Digest():
-                return scan.digest(task, source)
+                return scan.digest(task)
             case Join():
                 return self._join(task, unfinished)
-
-    def _build(self, task: BuildUnit, unfinished: Unfinished) -> Receipt:
-        if isinstance(self.to, ToRows):
-            from mslm_data.builds.row_sink import RowSink
-
-            reader = Reader(task.unit, self.pipeline)
-            sink = RowSink(self.pipeline, self.to.tokenizer, unfinished.piece(task.name))
-            return build_unit(task, reader, self.pipeline, sink, unfinished)
-
-        from mslm_data.builds.line_sink import LineSink, as_given
-
-        source = make_source(self.pipeline).for_split(task.unit.split)
-        reader = Reader(task.unit, self.pipeline, as_given(source, self.to.names))
-        path = unfinished.piece(task.name, ".jsonl")
-        with writing_whole(path, durable=False) as file:
-            lines = LineSink(file, path.name, show_text=self.to.show_text)
-            return build_unit(task, reader, self.pipeline, lines, unfinished)
 
     def _join(self, task: Join, unfinished: Unfinished) -> ShardRecord:
         pieces = [unfinished.piece(name) for name in task.pieces]

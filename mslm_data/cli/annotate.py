@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     "--out",
     type=FileOrFolder(dir_okay=False),
     metavar="FILE.jsonl",
-    help="Output file, written when complete, with a record of the model and inputs in "
-    "FILE.jsonl.made.json. Until then, FILE.jsonl.parts has the unfinished work.  "
-    "[default: standard output]",
+    help="New output file, written when complete. Until then, FILE.jsonl.parts has the unfinished "
+    "work.  [default: standard output]",
 )
 @click.option(
     "--source",
@@ -107,7 +106,7 @@ def command(
         counts = annotating.annotate(
             inputs,
             out,
-            lambda lines: echo(lines, nl=False),
+            lambda lines: echo(lines.decode(), nl=False),
             show_text=show_text,
             progress=progress,
         )

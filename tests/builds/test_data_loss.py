@@ -232,7 +232,7 @@ def test_build__resumes_when_the_loss_is_accepted(
     def again(*_: object, **__: object) -> None:
         raise AssertionError("a unit that was done is done again")
 
-    monkeypatch.setattr("mslm_data.builds.work.build_unit", again)
+    monkeypatch.setattr("mslm_data.builds.row_sink.build_unit", again)
     manifest = made.built(tmp_path / "out", inputs, pipeline(max_loss=1))
 
     assert manifest.splits["train"].written == 8

@@ -35,7 +35,7 @@ def inputs(tmp_path: Path) -> Path:
 def test_build__a_part_reads_its_own_share(
     unit_bytes: int, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 1,000 bytes a unit, the first part also cuts and hashes all files."""
+    """The first part also hashes all files; with 1,000 bytes a unit, it cuts them too."""
     hashed = documents = 0
     hash_file, hash_range, batches = scan.hash_file, scan._hash_range, JsonLines.batches
 
@@ -70,7 +70,7 @@ def test_build__a_part_reads_its_own_share(
     made.built(tmp_path / "out", inputs, pipeline)
 
     is_cut = unit_bytes == 1000
-    assert shares[0] == pytest.approx((0.25 + is_cut, 0.25), abs=0.05)
+    assert shares[0] == pytest.approx((1.25 + is_cut, 0.25), abs=0.05)
     assert shares[1:] == [pytest.approx((0.25, 0.25), abs=0.05)] * 3
 
 
@@ -116,5 +116,7 @@ def test_build__a_part_waits_for_the_plan_of_another(tmp_path: Path) -> None:
     with tasks_run(before=lambda task: seen.append((type(task).__name__, is_locked("plan")))):
         everything.build(inputs, out, part=(1, 2))
 
-    assert {name for name, locked in seen if locked} == {"Unpack", "Cut", "ReadUnit", "FindDrops"}
+    assert {name for name, locked in seen if locked} == {
+        *("Unpack", "Cut", "Digest", "ReadUnit", "FindDrops"),
+    }
     assert {name for name, locked in seen if not locked} == {"BuildUnit", "Unpack"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -288,7 +289,8 @@ def test_build__ids_of_unpacked_documents_have_their_folders(
 def unpacking(tmp_path: Path, data: bytes) -> Unpack:
     path = tmp_path / "train.tsv.gz"
     path.write_bytes(data)
-    return Unpack(str(path), str(tmp_path / "staging" / "0" / "train.tsv"))
+    into = tmp_path / "staging" / "0" / "train.tsv"
+    return Unpack(str(path), hashlib.sha256(data).hexdigest(), str(into))
 
 
 def test_unpack__is_private_and_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from mslm_data.data.document import split_order
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source.reading.files import ending, ends_with
-from mslm_data.source.reading.walk import MadeFiles, every_file, is_hidden, plain_files
+from mslm_data.source.reading.walk import every_file, is_hidden, is_output, plain_files
 from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
@@ -72,7 +72,7 @@ _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of binary tables, which readers of text cannot read."""
 _OF_NO_SPLIT = "its name has no split, unlike other names; assign it with [source] splits"
 _OF_NO_DOCUMENT = "it belongs to no document that is read"
-_MADE = "a build or `mslm-data annotate` made it"
+_MADE = "a build made it"
 
 
 class Candidate(NamedTuple):
@@ -541,14 +541,14 @@ def unread(
     left = []
     for root in filter(Path.is_dir, inputs):
         folder = root.resolve().name
-        made_files = MadeFiles(root)
+        built = {root: False}
         for path in every_file(root):
             candidate = Candidate(path, path.relative_to(root).as_posix(), folder)
             # Most files are read, under the same path; resolving links takes longer than the rest.
             if path in as_given or path.resolve() in resolved():
                 read_files.append(candidate)
             elif excluded is None or not path.resolve().is_relative_to(excluded):
-                left.append((candidate, made_files.has(path)))
+                left.append((candidate, is_output(path.parent, built)))
 
     @cache
     def names_have_splits() -> bool:

@@ -12,8 +12,6 @@ _UNFINISHED = ".build/locks"
 """Subfolder of an unfinished build."""
 _FINISHED = ("manifest.json", "dataset_dict.json")
 """Files of a finished build."""
-_RECORD = ".made.json"
-"""Suffix of the record that `mslm-data annotate` writes beside its JSON lines."""
 
 
 def plain_files(root: Path) -> Iterator[Path]:
@@ -21,42 +19,30 @@ def plain_files(root: Path) -> Iterator[Path]:
 
     Hidden files, files added by macOS, and the output of this package are ignored; see `is_hidden`.
     """
-    made = MadeFiles(root)
+    built: dict[Path, bool] = {root: False}
     return (
         path
         for path in every_file(root)
-        if not is_hidden(path.relative_to(root)) and not made.has(path)
+        if not is_hidden(path.relative_to(root)) and not is_output(path.parent, built)
     )
 
 
-class MadeFiles:
-    """Recognises output of this package below a folder: built folders, and files of `annotate`.
+def is_output(folder: Path, built: dict[Path, bool]) -> bool:
+    """Return whether a folder is a built folder, or below one.
 
     Users may write output below their input. Running the same command again must not read it. A
     folder given directly with `--input` is always read.
+
+    Args:
+        folder: The folder, below a folder of `built`.
+        built: Cache. It has at least the folder that the user gave, with False.
     """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._built: dict[Path, bool] = {root: False}
-
-    def has(self, path: Path) -> bool:
-        """Return whether a file is output of this package."""
-        name = path.name
-        if name.endswith(_RECORD) and path.with_name(name.removesuffix(_RECORD)).is_file():
-            return True
-        if name.endswith(".jsonl") and path.with_name(name + _RECORD).is_file():
-            return True
-        return self._is_built(path.parent)
-
-    def _is_built(self, folder: Path) -> bool:
-        """Return whether a folder is a built folder, or below one."""
-        if folder not in self._built:
-            is_built = (folder / _UNFINISHED).is_dir() or all(
-                (folder / name).is_file() for name in _FINISHED
-            )
-            self._built[folder] = is_built or self._is_built(folder.parent)
-        return self._built[folder]
+    if folder not in built:
+        is_built = (folder / _UNFINISHED).is_dir() or all(
+            (folder / name).is_file() for name in _FINISHED
+        )
+        built[folder] = is_built or is_output(folder.parent, built)
+    return built[folder]
 
 
 def every_file(root: Path) -> Iterator[Path]:

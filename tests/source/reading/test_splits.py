@@ -195,16 +195,15 @@ def test_sort_by_split__ignores_output_of_this_package(tmp_path: Path) -> None:
     notes = ["a.jsonl", "old/b.jsonl", "old/manifest.json"]
     built = ["x/manifest.json", "x/dataset_dict.json", "x/set_aside.jsonl", "x/train/c.jsonl"]
     unfinished = ["y/.build/locks/part-1", "y/train/d.jsonl"]
-    lines = ["found.jsonl", "found.jsonl.made.json"]
-    write(tmp_path, *notes, *built, *unfinished, *lines)
+    write(tmp_path, *notes, *built, *unfinished)
 
     by_split = sort_by_split([tmp_path], suffixes=[".jsonl"], splits={})
 
     assert names(by_split, tmp_path) == {"train": ["a.jsonl", "old/b.jsonl"]}
-    why = "a build or `mslm-data annotate` made it"
+    why = "a build made it"
     others = unread([tmp_path], by_split["train"], suffixes=[".jsonl"], splits={})
     made = {below for below, reason in others if reason == why}
-    assert made == {*built, *unfinished, *lines}
+    assert made == {*built, *unfinished}
 
 
 def test_sort_by_split__reads_a_built_folder_given_directly(tmp_path: Path) -> None:

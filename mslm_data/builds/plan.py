@@ -6,7 +6,6 @@ input files and the versions of packages that decides the bytes of a folder.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import re
@@ -358,9 +357,8 @@ def _listed(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(files) <= _LISTED:
         return files
 
-    whole = hashlib.sha256(canonical_json(files)).hexdigest()
     total = sum(file["bytes"] for file in files)
-    return [{"name": f"{len(files)} files", "bytes": total, "sha256": whole}]
+    return [{"name": f"{len(files)} files", "bytes": total, "sha256": digest_of(files)}]
 
 
 def choose_unit_bytes(pipeline: Pipeline) -> int:

@@ -379,6 +379,9 @@ def _in_order(set_aside: Sequence[SetAside], unit: Unit) -> list[SetAside]:
     Each stage sets documents aside in its own order, batch by batch. Without sorting, the order
     would depend on the size of units.
     """
+    if len(set_aside) < 2:  # noqa: PLR2004 - in order
+        return [*set_aside]
+
     numbers: dict[str, int] = {}
     for number, (part, prefix) in enumerate(zip(unit.parts, unit.prefixes, strict=True)):
         numbers.setdefault(f"{prefix}{Path(part.path).name}", number)

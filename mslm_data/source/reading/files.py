@@ -157,7 +157,7 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
 
 def stem(path: Path) -> str:
     """Return a file's name without `.gz` and its last suffix: `a/train.jsonl.gz` -> `train`."""
-    return Path(path.name.removesuffix(".gz")).stem
+    return Path(path.stem).stem if path.suffix == ".gz" else path.stem
 
 
 def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:

@@ -35,7 +35,7 @@ from mslm_data.builds.data_loss import (
     check_set_aside,
     show_labels,
 )
-from mslm_data.builds.scan import digest_part
+from mslm_data.builds.plan import as_one_unit
 from mslm_data.builds.stages import (
     Inputs,
     attempts,
@@ -47,7 +47,6 @@ from mslm_data.builds.stages import (
 )
 from mslm_data.builds.tasks import Unit
 from mslm_data.builds.unit import Account, Reader, annotate
-from mslm_data.data.document import Part
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
@@ -276,13 +275,9 @@ def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
     """Read the gold documents of each split, with mentions of some labels, or of all if empty."""
     pipeline = found.pipeline
     wanted = structs.replace(pipeline, annotate=structs.replace(pipeline.annotate, labels=labels))
-    prefixes = found.prefixes()
     splits = {}
-    for split, paths in found.files.items():
-        parts = tuple(Part(str(path)) for path in paths)
-        digests = tuple(digest_part(part, found.source) for part in parts)
-        of_parts = tuple(prefixes.get(path, "") for path in paths)
-        unit = Unit(split, 0, 0, 0, parts, digests, of_parts)
+    for split in found.files:
+        unit = as_one_unit(found, split)
         reader = Reader(unit, wanted)
         gold = splits[split] = _Gold(unit, reader.account, [])
 

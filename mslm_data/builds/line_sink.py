@@ -17,9 +17,9 @@ import msgspec
 
 from mslm_data.builds.data_loss import Outcome, check_set_aside
 from mslm_data.builds.folder import Receipt, Unfinished
-from mslm_data.builds.scan import UNIT_BYTES, digest_part
+from mslm_data.builds.plan import as_one_unit
 from mslm_data.builds.stages import Inputs, make_annotator, make_source
-from mslm_data.builds.tasks import BuildUnit, Unit
+from mslm_data.builds.tasks import BuildUnit
 from mslm_data.builds.unit import Account, Reader, Record, annotate, build_unit
 from mslm_data.data.accounts import Counts
 from mslm_data.data.document import Document, Part, SetAside
@@ -246,16 +246,10 @@ def annotate_at_once(
     """
     pipeline = inputs.pipeline
     names = list_document_names(inputs)
-    prefixes = inputs.prefixes()
     outcomes: list[Outcome] = []
-    for split, paths in inputs.files.items():
+    for split in inputs.files:
+        unit = as_one_unit(inputs, split)
         source = inputs.source.for_split(split)
-        parts = [
-            (part, digest_part(part, source), prefixes.get(path, ""))
-            for path in paths
-            for part in source.cut(Part(str(path)), target_bytes=UNIT_BYTES)
-        ]
-        unit = Unit(split, 0, 0, 0, *zip(*parts or [(Part(""), "", "")], strict=True))
         reader = Reader(unit, pipeline, read or as_given(source, names))
         sink = LineSink(write, "", show_text=show_text)
         for documents in reader.batches():

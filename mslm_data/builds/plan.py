@@ -27,6 +27,7 @@ from mslm_data.builds.scan import (
     UNIT_BYTES,
     FileDigest,
     digest_of_files,
+    digest_part,
     is_worth_unpacking,
     plan_digests,
 )
@@ -328,6 +329,21 @@ def make_plan(
     numbers = {str(path): str(number) for number, path in enumerate(read.values())}
     folder.write_plan(msgspec.json.encode(_with_paths(plan, numbers)))
     return plan
+
+
+def as_one_unit(inputs: Inputs, split: str) -> Unit:
+    """Return all files of a split as a single work unit. Without files, it has a part without one.
+
+    Documents are read part by part, so a large file does not fill the memory.
+    """
+    source = inputs.source.for_split(split)
+    prefixes = inputs.prefixes()
+    parts = [
+        (part, digest_part(part, source), prefixes.get(path, ""))
+        for path in inputs.files[split]
+        for part in source.cut(Part(str(path)), target_bytes=UNIT_BYTES)
+    ]
+    return Unit(split, 0, 0, 0, *zip(*parts or [(Part(""), "", "")], strict=True))
 
 
 def digest_files(run: Run, files: Sequence[Path]) -> dict[Path, FileDigest]:

@@ -379,7 +379,7 @@ def _in_order(set_aside: Sequence[SetAside], unit: Unit) -> list[SetAside]:
     Each stage sets documents aside in its own order, batch by batch. Without sorting, the order
     would depend on the size of units.
     """
-    if len(set_aside) < 2:  # noqa: PLR2004 - in order
+    if len(set_aside) < 2:
         return [*set_aside]
 
     numbers: dict[str, int] = {}

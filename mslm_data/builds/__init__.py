@@ -3,6 +3,7 @@
 | file | contents |
 |---|---|
 | `steps` | the order of a build, from the first look at the inputs to the manifest |
+| `units` | all work units of a build, and what they came to |
 | `tasks`, `work` | the tasks of a build, and the object that runs them in any process |
 | `stages` | makes the source, annotator and segmenter of a pipeline, and finds its input files |
 | `scan`, `plan` | unpacks, cuts and hashes input files; work units and the identity of a build |
@@ -19,6 +20,7 @@ Building is offline. The same call resumes an interrupted build, and the bytes a
 """
 
 from mslm_data.builds.plan import find
-from mslm_data.builds.steps import Preview, Progress, annotate, build, plan_build
+from mslm_data.builds.steps import Preview, annotate, build, plan_build
+from mslm_data.builds.units import Progress
 
 __all__ = ["Preview", "Progress", "annotate", "build", "find", "plan_build"]

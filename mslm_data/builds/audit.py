@@ -30,7 +30,7 @@ from mslm_data.builds.copies import DUPLICATE_ID
 from mslm_data.builds.data_loss import (
     Outcome,
     add_up,
-    check_labels,
+    check_all_labels,
     check_losses,
     check_set_aside,
     show_labels,
@@ -256,17 +256,10 @@ def _check_gold(found: Inputs) -> Outcome:
     All labels are read, as those that are not compared are no loss.
 
     Raises:
-        BuildError: From `check_labels` and `check_losses`.
+        BuildError: From `check_all_labels` and `check_losses`.
     """
     outcomes = {split: [gold.outcome()] for split, gold in _read_gold(found, ()).items()}
-    whole = add_up(outcome for (outcome,) in outcomes.values())
-    check_labels(
-        found.pipeline,
-        labels=whole.labels,
-        mentions=whole.counts.given_mentions,
-        doc_labels=whole.doc_labels,
-        documents=whole.counts.written,
-    )
+    whole = check_all_labels(found.pipeline, (outcome for (outcome,) in outcomes.values()))
     check_losses(found, outcomes)
     return whole
 

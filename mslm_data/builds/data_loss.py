@@ -360,6 +360,23 @@ def check_labels(
         )
 
 
+def check_all_labels(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Outcome:
+    """Check the labels of a corpus by how often they repeat in it, and return its outcome.
+
+    Raises:
+        BuildError: From `check_labels`.
+    """
+    whole = add_up(outcomes)
+    check_labels(
+        pipeline,
+        labels=whole.labels,
+        mentions=whole.counts.given_mentions,
+        doc_labels=whole.doc_labels,
+        documents=whole.counts.written,
+    )
+    return whole
+
+
 def show_labels(labels: Collection[str], items: float) -> str:
     """Return labels for a message, or their number if they seem to be texts; see `seem_texts`."""
     if seem_texts(labels, items):

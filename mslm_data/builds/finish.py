@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from mslm_data.builds.card import card
-from mslm_data.builds.copies import Found
-from mslm_data.builds.folder import Receipt, Unfinished, digest_of, is_whole, list_differences
-from mslm_data.builds.plan import Plan, Sources
-from mslm_data.builds.stages import Inputs
+from mslm_data.builds.copies import SplitTexts
+from mslm_data.builds.folder import Receipt, digest_of, is_whole, list_differences
+from mslm_data.builds.plan import Sources
+from mslm_data.builds.units import BuildUnits
 from mslm_data.data.accounts import Counts
 from mslm_data.data.bio import tag_names
 from mslm_data.data.columns import FORMAT
@@ -43,44 +43,36 @@ from mslm_data.shard.write import ShardRecord
 
 
 def finish(
-    folder: Unfinished,
-    inputs: Inputs,
-    plan: Plan,
+    units: BuildUnits,
+    shards: Mapping[str, Sequence[ShardRecord]],
     *,
-    versions: Mapping[str, str],
-    made: Sequence[str],
     labels: Sequence[str],
     doc_labels: Sequence[str] | None,
     tokenizer: Tokenizer,
-    outcomes: Mapping[str, Sequence[Receipt]],
-    found: Found,
-    shards: Mapping[str, ShardRecord],
 ) -> Manifest:
     """Write the files beside the joined shards, and remove the unfinished state.
 
     Args:
-        folder: The unfinished folder.
-        inputs: The input files, with the pipeline.
-        plan: The plan.
-        versions: Versions of packages.
-        made: Digest of each unit, from `BuildUnits.made`.
+        units: All work units, finished.
+        shards: Split -> records of its shards, in order.
         labels: Labels of mentions, by index.
         doc_labels: Labels of documents, by index; None if the source has none.
         tokenizer: The tokenizer.
-        outcomes: Split -> receipts of its units.
-        found: Equal texts.
-        shards: Name of a shard -> its record, in order.
 
     Returns:
         The manifest.
     """
+    plan = units.plan
     identity = plan.identity
+    outcomes = units.outcomes()
+    made = [units.made(unit) for unit in plan.units]
+    is_ensemble = units.inputs.pipeline.annotate.use == "ensemble"
     manifest = Manifest(
         format=FORMAT,
         name=identity["name"],
         pipeline=identity["pipeline"],
-        plan=digest_of(FORMAT, identity, versions, plan.sources, made, labels),
-        versions=versions,
+        plan=digest_of(FORMAT, identity, units.versions, plan.sources, made, labels),
+        versions=units.versions,
         tokenizer=TokenizerRecord(sha256=tokenizer.digest, ids=tokenizer.ids),
         labels=tuple(labels),
         tags=tuple(tag_names(labels)),
@@ -89,11 +81,14 @@ def finish(
         annotator=identity["annotator"],
         segmenter=identity["segmenter"],
         splits={
-            split: _split_record(split, receipts, found, plan.sources[split], shards)
+            split: _split_record(
+                receipts, units.all_found.splits.get(split), plan.sources[split], shards[split]
+            )
             for split, receipts in outcomes.items()
         },
-        found_by=_found_by(outcomes) if inputs.pipeline.annotate.use == "ensemble" else None,
+        found_by=_found_by(outcomes) if is_ensemble else None,
     )
+    folder = units.folder
     _remove_other_shards(folder.out, manifest)
     write_files(folder.out, manifest, tokenizer, _set_aside(outcomes))
     folder.remove()
@@ -110,19 +105,17 @@ def _remove_other_shards(out: Path, manifest: Manifest) -> None:
 
 
 def _split_record(
-    split: str,
     receipts: Sequence[Receipt],
-    found: Found,
+    equal_texts: SplitTexts | None,
     sources: Sequence[Mapping[str, Any]],
-    shards: Mapping[str, ShardRecord],
+    shards: Sequence[ShardRecord],
 ) -> SplitRecord:
     """Add up the receipts of a split."""
     counts = sum((receipt.counts for receipt in receipts), Counts())
-    if split in found.splits:
-        counts.equal_texts = found.splits[split].to_counts()
+    if equal_texts is not None:
+        counts.equal_texts = equal_texts.to_counts()
     values = msgspec.structs.asdict(counts) | {"reasons": {}}
-    records = [record for name, record in shards.items() if name.rpartition("-")[0] == split]
-    return SplitRecord(**values, sources=tuple(sources), shards=tuple(records))
+    return SplitRecord(**values, sources=tuple(sources), shards=tuple(shards))
 
 
 def _found_by(outcomes: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:

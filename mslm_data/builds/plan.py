@@ -219,7 +219,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the name of each shard -> its units, in order."""
         shards: dict[str, list[Unit]] = {}
         for unit in self.units:
-            shards.setdefault(unit.name.rpartition("-")[0], []).append(unit)
+            shards.setdefault(unit.shard_name, []).append(unit)
         return shards
 
 

@@ -49,7 +49,12 @@ class Unit(NamedTuple):
     @property
     def name(self) -> str:
         """Name for files and messages."""
-        return f"{self.split}-{self.shard:05d}-{self.number:05d}"
+        return f"{self.shard_name}-{self.number:05d}"
+
+    @property
+    def shard_name(self) -> str:
+        """Name of its shard; see `Join.name`."""
+        return f"{self.split}-{self.shard:05d}"
 
 
 class Unpack(NamedTuple):

@@ -17,7 +17,7 @@ from filelock import FileLock
 from msgspec.structs import replace
 
 from mslm_data.api.loading import load
-from mslm_data.builds import Progress, steps
+from mslm_data.builds import Progress, units
 from mslm_data.builds.verify import verify
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.shard.manifest import Manifest
@@ -105,14 +105,14 @@ def test_build__concurrent_parts_share_one_plan(
     other = made.pipeline_of(unit_bytes=UNIT_BYTES, labels=["Disease"])
     out = tmp_path / "out"
     cut = []
-    make = steps.make_plan
+    make = units.make_plan
 
     def counted(*args: object, **options: object) -> object:
         cut.append(1)
         time.sleep(0.2)  # the second part waits for the plan
         return make(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("mslm_data.builds.steps.make_plan", counted)
+    monkeypatch.setattr("mslm_data.builds.units.make_plan", counted)
     with ThreadPoolExecutor() as pool:
         parts = [
             pool.submit(build, SMALL, [NCBI], made.word_piece(), out, part=(number, 2))

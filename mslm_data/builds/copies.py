@@ -299,12 +299,12 @@ class Found(NamedTuple):
     """The documents to drop and the equal texts of a corpus, from the hashes of all work units.
 
     Attributes:
-        drops: Unit -> digest of the kinds of its documents, for units with a kind other than 0.
+        kinds: Unit -> the kind of each document as a byte, for units with a kind other than 0.
         splits: Split -> its equal texts.
         files: Files with equal texts, most equal first.
     """
 
-    drops: dict[str, str]
+    kinds: dict[str, bytes]
     splits: dict[str, SplitTexts]
     files: list[FileTexts]
 
@@ -320,9 +320,6 @@ def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found
         pipeline: The pipeline, with `source.duplicates`.
         folder: The unfinished folder, with the hashes of all units.
 
-    Returns:
-        The drops, whose kinds are written into the folder.
-
     Raises:
         BuildError: Documents of different files have the same id, or hashes are missing.
     """
@@ -334,12 +331,8 @@ def find_drops(task: FindDrops, pipeline: Pipeline, folder: Unfinished) -> Found
     if looks_for_copies(pipeline):
         _mark_copies(units, pipeline.source.duplicate_similarity)
 
-    drops = {}
-    for record in units:
-        if record.kinds.any():
-            name = record.unit.name
-            drops[name] = folder.write_kinds(name, record.kinds.tobytes())
-    return Found(drops, *_find_equal(units))
+    kinds = {record.unit.name: record.kinds.tobytes() for record in units if record.kinds.any()}
+    return Found(kinds, *_find_equal(units))
 
 
 class UnitRecord:

@@ -4,8 +4,7 @@ DIR/.build/locks/       held by a build, and while the build is planned
 DIR/.build/plan.json    the plan
 DIR/.build/staging/     large compressed inputs, unpacked
 DIR/.build/hashes/      hashes of each work unit's documents
-DIR/.build/kinds/       documents to drop, of each work unit that has any
-DIR/.build/drops.json   digests of these; exists once all hashes are compared
+DIR/.build/drops.json   documents to drop; exists once all hashes are compared
 DIR/.build/pieces/      rows of work units, until they are joined into shards
 DIR/.build/receipts/    a receipt for each finished work unit
 DIR/.build/shards/      a record of each finished shard
@@ -144,7 +143,7 @@ class Unfinished:
 
     def prepare(self, splits: Iterable[str]) -> None:
         """Create the folders that tasks write into."""
-        names = ("hashes", "kinds", "pieces", "receipts", "shards")
+        names = ("hashes", "pieces", "receipts", "shards")
         for folder in (*(self.path / name for name in names), *map(self.out.joinpath, splits)):
             make_folder(folder)
 
@@ -205,27 +204,16 @@ class Unfinished:
         Raises:
             BuildError: They are missing or damaged.
         """
-        return self._require(self.path / "hashes" / unit)
+        path = self.path / "hashes" / unit
+        data = read_sealed(path)
+        if data is None:
+            path.unlink(missing_ok=True)
+            raise BuildError(f"{path}: the file is missing or damaged; run the same command again")
+        return data
 
     def has_hashes(self, unit: str) -> bool:
         """Return whether the hashes of a unit are complete."""
         return read_sealed(self.path / "hashes" / unit) is not None
-
-    def write_kinds(self, unit: str, kinds: bytes) -> str:
-        """Keep the kinds of a unit's documents, and return their digest."""
-        write_sealed(self.path / "kinds" / unit, kinds)
-        return hashlib.sha256(kinds).hexdigest()
-
-    def read_kinds(self, unit: str, digest: str) -> bytes:
-        """Return the kinds of a unit's documents.
-
-        Raises:
-            BuildError: They are missing, damaged or others.
-        """
-        kinds = self._require(self.path / "kinds" / unit)
-        if hashlib.sha256(kinds).hexdigest() != digest:
-            raise self._damaged(self.path / "kinds" / unit)
-        return kinds
 
     def write_found(self, found: Any, plan: str) -> None:
         """Keep what `find_drops` has found for a plan; after this, the drops are decided."""
@@ -238,10 +226,6 @@ class Unfinished:
         if content is None or content.get("plan") != plan:
             return None
         return msgspec.convert(content["found"], kind)
-
-    def forget_found(self) -> None:
-        """Remove what `find_drops` has found, so that all units are compared again."""
-        (self.path / "drops.json").unlink(missing_ok=True)
 
     # Receipts, pieces and shards
 
@@ -290,17 +274,6 @@ class Unfinished:
             return None if data is None else msgspec.json.decode(data, type=kind)
         except msgspec.ValidationError:  # written by another version
             return None
-
-    def _require(self, path: Path) -> bytes:
-        data = read_sealed(path)
-        if data is None:
-            raise self._damaged(path)
-        return data
-
-    def _damaged(self, path: Path) -> BuildError:
-        path.unlink(missing_ok=True)
-        self.forget_found()
-        return BuildError(f"{path}: the file is missing or damaged; run the same command again")
 
 
 def is_built(out: Path) -> bool:

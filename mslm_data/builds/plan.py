@@ -202,17 +202,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[InputFile, ...]
     units: tuple[Unit, ...]
 
-    def made(self, unit: Unit, drops: str, versions: Mapping[str, str]) -> str:
+    def made(self, unit: Unit, kinds: bytes, versions: Mapping[str, str]) -> str:
         """Return what decides the bytes of a unit, as a digest.
 
         Args:
             unit: The unit.
-            drops: Digest of the kinds of its documents.
+            kinds: The kinds of its documents, see `BuildUnit.kinds`.
             versions: Versions of packages.
         """
         parts = [[Path(part.path).name, *part[1:]] for part in unit.parts]
         return digest_of(
-            self.identity, versions, unit.name, parts, unit.digests, unit.prefixes, drops
+            self.identity, versions, unit.name, parts, unit.digests, unit.prefixes, kinds
         )
 
     def shards(self) -> dict[str, list[Unit]]:

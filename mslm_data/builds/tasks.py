@@ -130,7 +130,7 @@ class BuildUnit(NamedTuple):
     Attributes:
         unit: The work unit.
         made: What decides the bytes of the unit, as a digest.
-        drops: Digest of the kinds of its documents, see `copies`; "" if none is special.
+        kinds: The kind of each document as a byte, see `copies`; empty if all are kept.
         is_read: Whether a `ReadUnit` has hashed its documents.
         is_careful: Whether to annotate one document at a time, and to note each before. A unit is
             built like this after its process has died.
@@ -139,7 +139,7 @@ class BuildUnit(NamedTuple):
 
     unit: Unit
     made: str
-    drops: str
+    kinds: bytes
     is_read: bool
     is_careful: bool = False
     fatal: tuple[int, ...] = ()

@@ -78,10 +78,7 @@ def build_unit(
     unit = task.unit
     account = reader.account
     hashes = None if task.is_read else UnitHashes(unit, pipeline)
-    kinds = np.zeros(0, np.uint8)
-    if task.drops:
-        kinds = np.frombuffer(folder.read_kinds(unit.name, task.drops), np.uint8)
-
+    kinds = np.frombuffer(task.kinds, np.uint8)
     number = 0
     for batch in reader.batches():
         if hashes is not None:
@@ -100,7 +97,7 @@ def build_unit(
                 sink.add(annotated, account)
     note(None)  # no document is to blame for a death after this line
 
-    if task.drops and len(kinds) != number:
+    if len(kinds) not in (0, number):
         raise changed_error(unit.parts[0].path)
     piece = sink.close(account)
     if hashes is not None:

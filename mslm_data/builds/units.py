@@ -89,7 +89,7 @@ class BuildUnits:
         self.plan = Plan(identity=identity, sources={}, files=(), units=())
         self.found: Found | None = None if compares else Found({}, {}, [])
         self.receipts: dict[str, Receipt] = {}
-        self._made: dict[tuple[str, str], str] = {}
+        self._made: dict[tuple[str, bytes], str] = {}
         self._run = run
         self._progress = progress
         self._now = Progress(done=0, total=0, bytes_done=0, bytes_total=0)
@@ -121,14 +121,14 @@ class BuildUnits:
             if self.found is None:
                 # No unit was read before. Few corpora repeat an id, so few are built twice.
                 self.found = self._find_drops()
-                self._build([unit for unit in units if unit.name in self.found.drops])
+                self._build([unit for unit in units if unit.name in self.found.kinds])
         self.receipts = {unit.name: self.receipts[unit.name] for unit in units}
 
     def made(self, unit: Unit) -> str:
         """Return what decides the bytes of a unit, as a digest."""
-        known = (unit.name, self._drops(unit))
+        known = (unit.name, self._kinds(unit))
         if known not in self._made:
-            self._made[known] = self.plan.made(unit, self._drops(unit), self.versions)
+            self._made[known] = self.plan.made(unit, self._kinds(unit), self.versions)
         return self._made[known]
 
     def made_of_shard(self, units: Iterable[Unit]) -> str:
@@ -232,7 +232,7 @@ class BuildUnits:
                 self.receipts[unit.name] = receipt
             else:
                 self.receipts.pop(unit.name, None)
-                tasks.append(BuildUnit(unit, made, self._drops(unit), is_read=is_read))
+                tasks.append(BuildUnit(unit, made, self._kinds(unit), is_read=is_read))
 
         # Units that are built again are counted already.
         if not self._now.total:
@@ -260,8 +260,8 @@ class BuildUnits:
             pass
         return Counter({task.into: needed[task.into] for task in unpacks})
 
-    def _drops(self, unit: Unit) -> str:
-        return self.found.drops.get(unit.name, "") if self.found else ""
+    def _kinds(self, unit: Unit) -> bytes:
+        return self.found.kinds.get(unit.name, b"") if self.found else b""
 
     def _find_drops(self) -> Found:
         """Compare the hashes of all units, and ask about texts that are there twice."""

@@ -86,12 +86,10 @@ def copy_one(paths: Sequence[Path]) -> None:
     ("state", "files"),
     [
         ("read", ".build/hashes/*"),
-        ("compared", ".build/kinds/*"),
         ("compared", ".build/drops.json"),
         ("compared", ".build/staging/*/*/*.jsonl"),
         ("half", ".build/receipts/*"),
         ("built", ".build/drops.json"),
-        ("built", ".build/kinds/*"),
         ("built", ".build/pieces/*"),
         ("built", ".build/receipts/*"),
         ("joining", ".build/receipts/*"),

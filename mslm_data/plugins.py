@@ -46,6 +46,28 @@ class Plugin(NamedTuple):
             f"{self.distribution} {self.version}"
         )
 
+    def load(self) -> Any:
+        """Import the plug-in.
+
+        Raises:
+            PipelineError: It cannot be imported, or is neither a class nor a function. Messages of
+                other exceptions are left out, because they may contain text.
+        """
+        try:
+            loaded = self.entry_point.load()
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything
+            missing = f" of {error.name}" if isinstance(error, ModuleNotFoundError) else ""
+            raise PipelineError(
+                f"{self}: expected {self.entry_point.value} to be imported, got "
+                f"{type(error).__name__}{missing}; install what it needs, or uninstall it"
+            ) from None
+
+        if not callable(loaded):
+            raise PipelineError(
+                f"{self}: expected a class or a function, got {type(loaded).__name__}"
+            )
+        return loaded
+
 
 @cache
 def find_plugins(group: str) -> Mapping[str, Plugin]:
@@ -62,26 +84,3 @@ def plugin_versions() -> dict[str, str]:
     """Return package -> version for all packages with plug-ins."""
     plugins = [plugin for group in GROUPS for plugin in find_plugins(group).values()]
     return {plugin.distribution: plugin.version for plugin in plugins}
-
-
-def load_plugin(plugin: Plugin) -> Any:
-    """Import a plug-in.
-
-    Raises:
-        PipelineError: It cannot be imported, or is neither a class nor a function. Messages of
-            other exceptions are left out, because they may contain text.
-    """
-    try:
-        loaded = plugin.entry_point.load()
-    except Exception as error:  # noqa: BLE001 - foreign code may raise anything
-        missing = f" of {error.name}" if isinstance(error, ModuleNotFoundError) else ""
-        raise PipelineError(
-            f"{plugin}: expected {plugin.entry_point.value} to be imported, got "
-            f"{type(error).__name__}{missing}; install what it needs, or uninstall it"
-        ) from None
-
-    if not callable(loaded):
-        raise PipelineError(
-            f"{plugin}: expected a class or a function, got {type(loaded).__name__}"
-        )
-    return loaded

@@ -130,13 +130,17 @@ def list_options(make: Callable[..., Any]) -> list[Option]:
 
 
 def _help(hint: Any) -> str:
-    marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, msgspec.Meta)]
-    return next((mark.description for mark in reversed(marks) if mark.description), "")
+    descriptions = [mark.description for mark in _marks(hint) if mark.description]
+    return descriptions[-1] if descriptions else ""
+
+
+def _marks(hint: Any) -> list[msgspec.Meta]:
+    marks = getattr(hint, "__metadata__", ())
+    return [mark for mark in marks if isinstance(mark, msgspec.Meta)]
 
 
 def _limits(hint: Any) -> Iterator[str]:
-    marks = getattr(hint, "__metadata__", ())
-    for mark in (mark for mark in marks if isinstance(mark, msgspec.Meta)):
+    for mark in _marks(hint):
         limits = {">=": mark.ge, ">": mark.gt, "<=": mark.le, "<": mark.lt}
         yield from (f"{sign} {limit}" for sign, limit in limits.items() if limit is not None)
     for member in typing.get_args(hint):
@@ -169,7 +173,6 @@ def from_options(
     *,
     where: str,
     also: Collection[str] = (),
-    dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
     """Call a function or class with options, after checking all names and values at any depth.
 
@@ -182,16 +185,15 @@ def from_options(
         options: Name -> value, as in TOML. Values may also have their final type already.
         where: Prefix of errors, such as `pipeline 'x', [source]`.
         also: Other names that the table may have, for "did you mean".
-        dec_hook: Makes values of types that msgspec does not know, see `msgspec.convert`.
 
     Raises:
         PipelineError: A name is unknown or missing, or a value is wrong.
     """
     struct = options_of(make)
     try:
-        made: Any = msgspec.convert(options, struct, dec_hook=dec_hook)
+        made: Any = msgspec.convert(options, struct)
         if struct is not make:
-            made = make(**{name: getattr(made, name) for name in struct.__struct_fields__})
+            made = make(**msgspec.structs.asdict(made))
     except msgspec.ValidationError as error:
         raise PipelineError(f"{where}{_explain(str(error), struct, also)}") from None
     except ValueError as error:
@@ -222,8 +224,7 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
 
     if word := re.fullmatch(r"Invalid (?:enum )?value '(.+)'", message, re.DOTALL):
         literals = filter(_is_literal, _types_at(struct, place))
-        words = [word for kind in literals for word in typing.get_args(kind)]
-        known = [*map(str, words or _tags(struct, place))]
+        known = [str(value) for kind in literals for value in typing.get_args(kind)]
         return f": invalid value{option}{did_you_mean(word[1], known)}"
 
     if message == "Expected `array`, got `str`":
@@ -242,27 +243,20 @@ def _is_struct(kind: Any) -> bool:
 def _types_at(struct: Any, place: str) -> list[Any]:
     """Return the possible types of a value at a place such as `picks[0].budget`."""
     kinds = [struct]
-    for name, _ in re.findall(r"(\w+)|\[([^]]*)\]", place):
-        if name:
-            fields = [
-                field
-                for kind in kinds
-                if _is_struct(kind)
-                for field in msgspec.structs.fields(kind)
-            ]
-            hints = [field.type for field in fields if field.encode_name == name]
-        else:  # the values of a list or a mapping
+    for step in re.findall(r"\[[^]]*\]|\w+", place):
+        if step.startswith("["):  # the values of a list or a mapping
             hints = [hint for kind in kinds for hint in typing.get_args(kind)]
+        else:
+            hints = [hint for kind in filter(_is_struct, kinds) for hint in _hints(kind, step)]
         kinds = [member for hint in hints for member in _members(hint)]
     return kinds
 
 
-def _tags(struct: Any, place: str) -> list[Any]:
-    """Return the tags of structs, for a place that is their tag."""
-    table, _, name = place.rpartition(".")
-    structs = filter(_is_struct, _types_at(struct, table))
-    configs = [kind.__struct_config__ for kind in structs]
-    return [config.tag for config in configs if config.tag_field == name]
+def _hints(struct: type[msgspec.Struct], name: str) -> list[Any]:
+    """Return the type of a field, or of the tag of a struct."""
+    if struct.__struct_config__.tag_field == name:
+        return [Literal[struct.__struct_config__.tag]]
+    return [field.type for field in msgspec.structs.fields(struct) if field.encode_name == name]
 
 
 def check_names(option: str, names: object) -> None:
@@ -326,9 +320,7 @@ class Registry:
         """
         full = self.resolve(name)
         if full not in self._table:
-            from mslm_data.plugins import load_plugin
-
-            return load_plugin(self._plugins()[full])
+            return self._plugins()[full].load()
         module, attribute = self._table[full].split(":")
         return getattr(importlib.import_module(module), attribute)
 

@@ -16,6 +16,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -32,7 +33,7 @@ from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, TokenIds, take
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import SourceError
-from mslm_data.mask.plan import MaskKind
+from mslm_data.mask.plan import MaskKind, MaskPlan
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import Options
 from mslm_data.segment import Segmenter
@@ -83,19 +84,19 @@ def check_source(source: Source, inputs: Sequence[Path]) -> None:
         _require(bool(paths) and paths == sorted(paths), f"find: files of '{split}' are not sorted")
     _check_missing(source)
 
-    documents = 0
+    num_documents = 0
     for split, paths in files.items():
         split_source = source.for_split(split)
         records = [record for path in paths for record in _check_cuts(split_source, path)]
         for record in records:
             if isinstance(record, Document):
                 _check_document(record)
-                documents += 1
             if isinstance(record, SetAside):
                 _require(bool(_REASON.match(record.reason.text)), "a reason is `expected …, got …`")
         ids = [record.id for record in records if isinstance(record, Document)]
         _require(len(set(ids)) == len(ids), f"read: ids of '{split}' are not unique")
-    _require(documents > 0, "read: expected documents in the inputs, got none")
+        num_documents += len(ids)
+    _require(num_documents > 0, "read: expected documents in the inputs, got none")
 
 
 def check_damaged(source: Source, inputs: Sequence[Path]) -> None:
@@ -184,20 +185,20 @@ def _check_cuts(source: Source, path: Path) -> list[Record]:
         _check_parts(source, path, parts, where)
 
         part_records: list[Record] = []
+        batch_records: list[Record] = []
         for part in parts:
             first = len(part_records)
             _require(part.first == first, f"{where}: `first` is not the number of records before")
-            records = list(source.read(part))
-            part_records += records
+            part_records += source.read(part)
 
-            # `batches` may yield arrays instead of documents; both must be equal.
-            batch_records: list[Record] = []
+            # `batches` may yield arrays instead of documents.
             for batch in source.batches(part):
                 batch_records += batch if isinstance(batch, Documents) else [batch]
-            is_same = _as_values(batch_records) == _as_values(records)
-            _require(is_same, f"{where}: `batches` and `read` give other documents")
-        is_same = _as_values(part_records) == _as_values(file_records)
+        expected = _as_values(file_records)
+        is_same = _as_values(part_records) == expected
         _require(is_same, f"{where}: the parts have other documents than the whole file")
+        is_same = _as_values(batch_records) == expected
+        _require(is_same, f"{where}: `batches` and `read` give other documents")
     return file_records
 
 
@@ -227,9 +228,8 @@ def _as_values(records: Iterable[Record]) -> list[Any]:
     values: list[Any] = []
     for record in sorted(records, key=lambda record: type(record).__name__):
         if isinstance(record, Document):
-            fields = {name: getattr(record, name) for name in Document.__dataclass_fields__}
-            words = None if record.words is None else record.words.tolist()
-            values.append(fields | {"spans": sorted(record.spans), "words": words})
+            words: Any = None if record.words is None else record.words.tolist()
+            values.append(replace(record, spans=tuple(sorted(record.spans)), words=words))
         else:
             values.append(record)
     return values
@@ -237,16 +237,19 @@ def _as_values(records: Iterable[Record]) -> list[Any]:
 
 def _check_document(document: Document) -> None:
     """Check that mentions, sentences and words lie in the text."""
-    where, length = f"document '{document.id}'", len(document.text)
+    where = f"document '{document.id}'"
     for span in document.spans:
         _check_span(span, document.text, where)
-    for name, ranges in (
-        ("sentences", [tuple(sentence) for sentence in document.sentences or ()]),
-        ("words", [] if document.words is None else document.words.tolist()),
-    ):
-        inside = all(0 <= start < end <= length for start, end in ranges)
-        sorted_ = all(left[1] <= right[0] for left, right in pairwise(ranges))
-        _require(inside and sorted_, f"{where}: {name} are out of order, or beyond the text")
+    words = [] if document.words is None else document.words.tolist()
+    _check_ranges(words, document.text, f"{where}: words")
+    _check_ranges(document.sentences or (), document.text, f"{where}: sentences")
+
+
+def _check_ranges(ranges: Sequence[tuple[int, int]], text: str, what: str) -> None:
+    """Check that ranges are sorted, do not overlap, and lie in a text."""
+    are_inside = all(0 <= start < end <= len(text) for start, end in ranges)
+    are_sorted = all(left[1] <= right[0] for left, right in pairwise(ranges))
+    _require(are_inside and are_sorted, f"{what} are out of order, or beyond the text")
 
 
 def _check_span(span: Span, text: str, where: str) -> None:
@@ -308,10 +311,9 @@ def check_annotator(
             _require(
                 not labels or span.label in labels, f"labels: '{span.label}' is not among them"
             )
-            touches = any(
-                start < span.end and span.start < end for start, end, _ in document.placeholders
-            )
-            _require(not touches, f"{where}: a mention touches a placeholder")
+            marks = [(start, end) for start, end, _ in document.placeholders]
+            touched = _count_overlaps(span, marks)
+            _require(not touched, f"{where}: a mention touches a placeholder")
     _require(any(alone[: len(originals)]), "annotate: expected mentions, got none")
 
     _require(
@@ -323,10 +325,14 @@ def check_annotator(
         "annotate: mentions depend on the order of documents",
     )
     _require(_annotate(loaded, []) == [], "annotate: mentions in no document")
-    restarted = annotator.start()
     _require(
-        _annotate(restarted, all_documents) == alone, "start: a second start gives other mentions"
+        _annotate(annotator.start(), all_documents) == alone,
+        "start: a second start gives other mentions",
     )
+
+
+def _count_overlaps(span: Span, ranges: Iterable[tuple[int, int]]) -> int:
+    return sum(start < span.end and span.start < end for start, end in ranges)
 
 
 def _repeat_in_placeholder(text: str) -> Document:
@@ -370,11 +376,7 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
     ]
     for document, sentences in zip(originals, alone, strict=True):
         where = f"document '{document.id}'"
-        _require(
-            all(left[1] <= right[0] for left, right in pairwise(sentences))
-            and all(0 <= start < end <= len(document.text) for start, end in sentences),
-            f"{where}: sentences are out of order, or beyond the text",
-        )
+        _check_ranges(sentences, document.text, f"{where}: sentences")
 
         # The gaps before, between and after sentences must be white space.
         bounds = [0, *(place for sentence in sentences for place in sentence), len(document.text)]
@@ -382,9 +384,8 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
             document.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True)
         ]
         _require(not "".join(gaps).strip(), f"{where}: text in no sentence")
-        for span in document.spans:
-            cut = sum(start < span.end and span.start < end for start, end in sentences)
-            _require(cut <= 1, f"{where}: a mention in two sentences")
+        is_whole = all(_count_overlaps(span, sentences) <= 1 for span in document.spans)
+        _require(is_whole, f"{where}: a mention in two sentences")
 
     # Compare with batches, complete and with gaps between documents.
     batch = Documents.from_documents(originals)
@@ -427,16 +428,13 @@ def check_strategy(
         AssertionError: A law is broken.
     """
     examples = _make_rows() if rows is None else rows
-    columns = (examples.input_ids, examples.word_ids, examples.bio)
-    originals = [column.values.copy() for column in columns]
+    columns = (examples.bio.values, examples.span_labels.values)  # the others are read-only
+    originals = [column.copy() for column in columns]
 
     plan = strategy.plan(examples, seed=seed, epoch=epoch)
     ids = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
-    unchanged = (
-        np.array_equal(column.values, old) for column, old in zip(columns, originals, strict=True)
-    )
-    _require(all(unchanged), "the strategy changed its input rows")
+    _require(all(map(np.array_equal, columns, originals)), "the strategy changed its input rows")
     kinds = plan.kinds.values
     offsets = examples.input_ids.offsets.tolist()
     _require(kinds.dtype == np.uint8, f"plan.kinds: expected uint8, got {kinds.dtype}")
@@ -448,7 +446,7 @@ def check_strategy(
     _require(not kinds[examples.word_ids.values < 0].any(), "a special token is masked")
     kept = kinds == MaskKind.NONE
     _require(
-        np.array_equal(ids.values[kept], originals[0][kept]),
+        np.array_equal(ids.values[kept], examples.input_ids.values[kept]),
         "a token is changed that is not masked",
     )
     _require(rows is not None or sum(plan.counts()) > 0, "expected masked tokens, got none")
@@ -458,6 +456,7 @@ def check_strategy(
         _require(bool(np.all((plan.rates >= 0) & (plan.rates <= 1))), "plan.rates: not in [0, 1]")
 
     # Mask subsets of the rows, in other orders, with a copy of the strategy from another process.
+    expected = _list_by_row(plan, ids)
     row_numbers = np.arange(len(examples))
     copy = _send(strategy)
     for indices in (
@@ -468,20 +467,23 @@ def check_strategy(
         row_numbers[:0],
     ):
         subset = take(examples, indices)
-        subset_plan = copy.plan(subset, seed=seed, epoch=epoch)
-        expected = [plan.kinds[number].tolist() for number in indices]
-        _require(
-            subset_plan.kinds.tolist() == expected, "a row's mask depends on the rows beside it"
-        )
-        for name, noun in (("unspent", "unspent budget"), ("rates", "rate")):
-            values, of_subset = getattr(plan, name), getattr(subset_plan, name)
-            if values is not None and of_subset is not None:
-                is_same = of_subset.tolist() == values[indices].tolist()
-                _require(is_same, f"a row's {noun} depends on the rows beside it")
-        changed = copy.corrupt(subset, subset_plan, seed=seed, epoch=epoch).tolist()
-        expected = [ids[number].tolist() for number in indices]
-        _require(changed == expected, "a row's corruption depends on the rows beside it")
+        plan = copy.plan(subset, seed=seed, epoch=epoch)
+        ids = copy.corrupt(subset, plan, seed=seed, epoch=epoch)
+        found = _list_by_row(plan, ids)
+        for noun, values in expected.items():
+            is_same = found.get(noun) == [values[number] for number in indices]
+            _require(is_same, f"a row's {noun} depends on the rows beside it")
     _require(bool(repr(strategy)), "repr: expected the strategy's table, got an empty string")
+
+
+def _list_by_row(plan: MaskPlan, ids: Ragged) -> dict[str, list[Any]]:
+    """Return noun -> values of each row, for all results of a strategy."""
+    values = {"mask": plan.kinds.tolist(), "corruption": ids.tolist()}
+    if plan.unspent is not None:
+        values["unspent budget"] = plan.unspent.tolist()
+    if plan.rates is not None:
+        values["rate"] = plan.rates.tolist()
+    return values
 
 
 def _make_rows(num_rows: int = 40) -> Examples:

@@ -6,7 +6,7 @@ Correct plug-ins pass in the tests of each room.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -84,6 +84,84 @@ def test_check_source__detects_errors(
     check_source(Reads(), [texts])
     with pytest.raises(AssertionError, match=promise):
         check_source(Wrong(), [texts])
+
+
+class Lines(Reads, frozen=True, kw_only=True):
+    """A source with a text per line, cut between its lines."""
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        lines = Path(part.path).read_bytes().splitlines(keepends=True)
+        start = 0
+        for number, line in enumerate(lines):
+            stop = start + len(line)
+            yield part._replace(start=start, stop=stop, first=number, line=number + 1)
+            start = stop
+
+    def read(self, part: Part) -> Iterator[Document]:
+        text = Path(part.path).read_bytes()[part.start :]
+        text = text if part.stop < 0 else text[: part.stop - part.start]
+        for number, line in enumerate(text.decode().splitlines(), part.first):
+            yield Document(id=f"{Path(part.path).stem}:{number}", text=line)
+
+
+class Unsorted(Lines, frozen=True, kw_only=True):
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        return {split: paths[::-1] for split, paths in super().find(inputs).items()}
+
+
+class FindsAnything(Lines, frozen=True, kw_only=True):
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        return super().find(inputs) if inputs[0].exists() else {}
+
+
+class Changes(Lines, frozen=True, kw_only=True):
+    """A source with a number in its parts that is one too high."""
+
+    number: ClassVar[str] = "start"
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        for cut in super().cut(part, target_bytes=target_bytes):
+            yield cut._replace(**{self.number: getattr(cut, self.number) + 1})
+
+
+class Miscounts(Changes, frozen=True, kw_only=True):
+    number = "first"
+
+
+class CountsLinesWrongly(Changes, frozen=True, kw_only=True):
+    number = "line"
+
+
+class ReadsMoreInParts(Lines, frozen=True, kw_only=True):
+    def read(self, part: Part) -> Iterator[Document]:
+        for document in super().read(part):
+            yield dataclasses.replace(document, adjusted={} if part.stop < 0 else {"moved": 1})
+
+
+class ReadsMoreInBatches(Lines, frozen=True, kw_only=True):
+    def batches(self, part: Part) -> Iterator[Document]:
+        for document in self.read(part):
+            yield dataclasses.replace(document, doc_label="A")
+
+
+@pytest.mark.parametrize(
+    ("source", "promise"),
+    [
+        (Unsorted, "find: files of 'train' are not sorted"),
+        (FindsAnything, "find: expected SourceError for a missing input"),
+        (Changes, "parts have a gap, or overlap"),
+        (Miscounts, "`first` is not the number of records before"),
+        (CountsLinesWrongly, "`line` is not the line of the part"),
+        (ReadsMoreInParts, "the parts have other documents than the whole file"),
+        (ReadsMoreInBatches, "`batches` and `read` give other documents"),
+    ],
+)
+def test_check_source__detects_wrong_files_and_parts(
+    texts: Path, source: type[Source], promise: str
+) -> None:
+    check_source(Lines(), [texts])
+    with pytest.raises(AssertionError, match=promise):
+        check_source(source(), [texts])
 
 
 def test_check_damaged__detects_text_in_messages_and_other_errors(texts: Path) -> None:
@@ -189,13 +267,20 @@ class RowRng(md.Strategy):
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
         if self.which == "specials":
             kinds[:] = MaskKind.BASE
+        if self.which != "none":
+            kinds[1:2] = MaskKind.BASE
         if self.which == "batch":
-            kinds[1] = MaskKind.BASE
-            kinds[-2] = MaskKind.BASE
-        return MaskPlan.from_kinds(examples, kinds)
+            kinds[-2:-1] = MaskKind.BASE
+        if self.which == "rows":
+            examples.bio.values[:] = 0
+        rates = np.full(len(examples), 2.0) if self.which == "rates" else None
+        return MaskPlan.from_kinds(examples, kinds, rates=rates)
 
     def corrupt_with(self, examples: Any, plan: MaskPlan, rng: Any) -> Any:
-        return md.strategy("bert").corrupt_with(examples, plan, rng)
+        ids = md.strategy("bert").corrupt_with(examples, plan, rng)
+        if self.which == "corruption":
+            ids.values[2:3] += 1
+        return ids
 
     def table(self) -> dict[str, Any]:
         return {"use": "draws"}
@@ -206,6 +291,9 @@ class RowRng(md.Strategy):
     [
         ("specials", "a special token is masked"),
         ("batch", "a row's mask depends on the rows beside it"),
+        ("corruption", "a token is changed that is not masked"),
+        ("rates", r"plan\.rates: not in \[0, 1\]"),
+        ("rows", "the strategy changed its input rows"),
         ("none", "expected masked tokens, got none"),
     ],
 )

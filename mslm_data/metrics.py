@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,9 +89,7 @@ class MentionCounts:
             "precision": self.precision,
             "recall": self.recall,
             "f1": self.f1,
-            "hits": self.hits,
-            "gold": self.gold,
-            "predicted": self.predicted,
+            **asdict(self),
         }
 
 
@@ -177,7 +175,8 @@ class MentionScores:
 
         gold_mentions = word_mentions(gold, word_ids)
         predicted_mentions = word_mentions(predicted, word_ids)
-        is_hit = _is_in(gold_mentions, predicted_mentions)
+        found = {*map(tuple, predicted_mentions.tolist())}
+        is_hit = np.array([tuple(mention) in found for mention in gold_mentions.tolist()], np.bool_)
         columns = np.zeros((len(first), 1 + 3 * len(self.labels)), np.int64)
         columns[:, 0] = 1
         hits = gold_mentions[is_hit]
@@ -367,9 +366,10 @@ class DocumentTable:
         Args:
             columns: Number of counts, C.
         """
-        self._rows = [np.zeros((0, 2 + columns), np.int64)]
+        self._columns = columns
+        self._added: list[tuple[Any, npt.ArrayLike]] = []  # cells of the table, and their counts
 
-    def add(self, documents: npt.ArrayLike, classes: npt.ArrayLike, counts: npt.ArrayLike) -> None:
+    def add(self, documents: Ints, classes: npt.NDArray[Any] | int, counts: npt.ArrayLike) -> None:
         """Add counts.
 
         Args:
@@ -377,18 +377,13 @@ class DocumentTable:
             classes: Integers `[M]`, index into `CLASSES`, or a single one.
             counts: Integers `[M, C]`, or `[C]` for the same counts of each mention.
         """
-        numbers = np.asarray(documents)
-        rows = np.empty((len(numbers), self._rows[0].shape[1]), np.int64)
-        rows[:, 0] = numbers
-        rows[:, 1] = classes
-        rows[:, 2:] = np.reshape(counts, (-1, rows.shape[1] - 2))
-        self._rows.append(rows)
+        self._added.append(((documents, classes), counts))
 
     def sums(self, documents: int) -> Ints:
         """Return the sums of D documents, `[D, K, C]` for K classes."""
-        rows = np.concatenate(self._rows)
-        table = np.zeros((documents, len(CLASSES), rows.shape[1] - 2), np.int64)
-        np.add.at(table, (rows[:, 0], rows[:, 1]), rows[:, 2:])
+        table = np.zeros((documents, len(CLASSES), self._columns), np.int64)
+        for cells, counts in self._added:
+            np.add.at(table, cells, counts)
         return table
 
 
@@ -519,16 +514,3 @@ def _normalise(text: str) -> str:
 
 def _split_concepts(concept: str) -> list[str]:
     return [part for part in _BETWEEN_CONCEPTS.split(concept) if part]
-
-
-def _is_in(mentions: Ints, others: Ints) -> npt.NDArray[np.bool_]:
-    """Return whether each mention is in the other array, `[M]`; neither has duplicates."""
-    combined = np.concatenate([mentions, others])
-    order = np.lexsort(combined.T)
-
-    # Sorting puts equal mentions side by side. It is stable, so `mentions` come first.
-    ordered = combined[order]
-    is_repeated = np.all(ordered[1:] == ordered[:-1], axis=1)
-    is_in = np.zeros(len(mentions), np.bool_)
-    is_in[order[:-1][is_repeated]] = True
-    return is_in

@@ -408,30 +408,18 @@ def shared_options(stage: str) -> list[Option]:
 
 def _read_file(name_or_path: str) -> dict[str, Any]:
     """Return the tables of a shipped pipeline or a file, with a name."""
-    if name_or_path.endswith(".toml"):
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise PipelineError(
-                f"{path}: expected a pipeline file, found none; "
-                "`mslm-data recipes` lists shipped ones"
-            )
-        name = path.stem
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise PipelineError(f"{path}: expected UTF-8 text") from None
-        except OSError as error:
-            raise PipelineError(
-                f"{path}: expected a file that can be read, got {error.strerror}"
-            ) from None
-    else:
-        name = name_or_path
-        text = resources.pipeline_text(name)
-
+    is_path = name_or_path.endswith(".toml")
+    name = Path(name_or_path).stem if is_path else name_or_path
     try:
+        text = Path(name_or_path).read_text("utf-8") if is_path else resources.pipeline_text(name)
         return {"name": name, **tomllib.loads(text)}
     except NOT_TOML as error:
         raise PipelineError(f"pipeline '{name}': not TOML: {error}") from None
+    except OSError as error:
+        raise PipelineError(
+            f"{name_or_path}: expected a pipeline file, found none ({error.strerror}); "
+            "`mslm-data recipes` lists shipped ones"
+        ) from None
 
 
 def _with_own_options(table: Mapping[str, Any], kind: type[Options]) -> dict[str, Any]:
@@ -453,10 +441,7 @@ def _assignment(text: str) -> tuple[str, Any, str]:
     """Parse `stage.option=value` to the path, the value, and the prefix of errors."""
     path, equals, value = text.partition("=")
     path = path.strip()
-    stage, _, option = path.partition(".")
-    if path == "name" and equals:
-        return path, value.strip(), "--set name"
-    if not (equals and stage and option):
+    if not equals:
         raise PipelineError(f"--set: expected stage.option=value, got '{text}'")
     return path, parse_value(value), f"--set {path}"
 
@@ -484,19 +469,17 @@ def _drop_foreign_options(tables: dict[str, Any], stage: str, use: Any) -> None:
 
 def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:
     """Set the name, or an option at `stage.option` or deeper."""
-    if path == "name":
-        tables["name"] = value
-        return
     stage, _, option = path.partition(".")
-    if stage not in STAGES:
-        raise PipelineError(f"{where}: unknown stage '{stage}'{did_you_mean(stage, [*STAGES])}")
-    if not option:
-        raise PipelineError(f"{where}: expected stage.option, got a stage alone")
+    if path != "name":
+        if not (stage and option):
+            raise PipelineError(f"{where}: expected stage.option, got '{path}'")
+        if stage not in STAGES:
+            raise PipelineError(f"{where}: unknown stage '{stage}'{did_you_mean(stage, STAGES)}")
 
     # Create missing tables on the path.
-    *parents, last = option.split(".")
+    *parents, last = path.split(".")
     table = tables
-    for parent in (stage, *parents):
+    for parent in parents:
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
             raise PipelineError(f"{where}: '{parent}' is a value, not a table")

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from mslm_data import _optional
 from mslm_data.data.document import Placeholder
 from mslm_data.errors import AnnotateError
+from mslm_data.io.files import hash_file
 
 PIECE = 100_000
 """Maximum number of characters parsed at once; more need too much memory.
@@ -95,9 +96,7 @@ def digest_pipeline(model: str, stage: StageName) -> str:
 
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())
     for path in sorted(files):
-        with path.open("rb") as file:
-            content_digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"\n{path.relative_to(folder).as_posix()} {content_digest}".encode())
+        digest.update(f"\n{path.relative_to(folder).as_posix()} {hash_file(path)}".encode())
     return digest.hexdigest()
 
 

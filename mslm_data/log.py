@@ -38,13 +38,9 @@ def note_to_who_waits(message: str) -> None:
 
 
 def _is_heard() -> bool:
-    """Return whether the logger or one of its parents has a handler with output."""
-    logger: logging.Logger | None = LOGGER
-    while logger is not None:
-        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-            return True
-        logger = logger.parent if logger.propagate else None
-    return False
+    """Return whether the logger or its parent, the root logger, has a handler with output."""
+    handlers = [*LOGGER.handlers, *(LOGGER.root.handlers if LOGGER.propagate else ())]
+    return any(not isinstance(handler, logging.NullHandler) for handler in handlers)
 
 
 def plain(text: str, *, keep: str = "") -> str:

@@ -114,9 +114,7 @@ def check_damaged(source: Source, inputs: Sequence[Path]) -> None:
     """
     words = {
         word
-        for paths in source.find(inputs).values()
-        for path in paths
-        for record in source.read(Part(str(path)))
+        for record in _read_all(source, inputs)
         if isinstance(record, Document)
         for word in _find_words(record.text)
     }
@@ -146,13 +144,9 @@ def _copy(source: Source, root: Path, folder: Path) -> Path:
 def _collect_messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
     """Read files; yield the messages of errors and of documents that are set aside."""
     try:
-        for split, paths in source.find(inputs).items():
-            split_source = source.for_split(split)
-            for path in paths:
-                for part in split_source.cut(Part(str(path)), target_bytes=100):
-                    for record in split_source.read(part):
-                        if isinstance(record, SetAside):
-                            yield record.reason.text
+        for record in _read_all(source, inputs):
+            if isinstance(record, SetAside):
+                yield record.reason.text
     except SourceError as error:
         yield str(error)
     except Exception as error:
@@ -160,6 +154,15 @@ def _collect_messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
             f"a damaged file: expected SourceError or a document that is set aside, got "
             f"{type(error).__name__}"
         ) from error
+
+
+def _read_all(source: Source, inputs: Sequence[Path]) -> Iterator[Record]:
+    """Yield the records of files, read in small parts."""
+    for split, paths in source.find(inputs).items():
+        split_source = source.for_split(split)
+        for path in paths:
+            for part in split_source.cut(Part(str(path)), target_bytes=100):
+                yield from split_source.read(part)
 
 
 def _find_words(text: str) -> set[str]:

@@ -60,9 +60,8 @@ def _way(path: Path) -> Iterator[Path]:
     while remaining:
         name = remaining.pop()
         if name == "..":
-            at = (
-                at.parent
-            )  # correct, because `at` has no links: they were replaced by their targets
+            # Correct, because `at` has no links: they were replaced by their targets.
+            at = at.parent
             continue
 
         yield at / name

@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_NESTED = (list, tuple, Mapping)
+"""Values whose lists have a line for each item."""
+
 
 def dump(tables: Mapping[str, Any]) -> str:
     """Return tables as TOML. Values that are None, which TOML does not have, are left out."""
@@ -54,9 +57,6 @@ def _value(value: Any, depth: int = 0) -> str:
     indent = "    " * (depth + 1)
     items = [f"{indent}{_value(inner, depth + 1)},\n" for inner in value]
     return f"[\n{''.join(items)}{'    ' * depth}]"
-
-
-_NESTED = (list, tuple, Mapping)
 
 
 def inline(value: Any) -> str:

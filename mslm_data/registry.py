@@ -209,12 +209,13 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
         struct: Type of the whole table.
         also: Other names that the whole table may have.
     """
-    message, _, place = message.partition(" - at `$")
-    place = place.strip(".`")
+    # A wrong value, which the message has too, may contain such a place.
+    problem, *places = re.split(r" - at `\$([^`]*)`\Z", message)
+    place = "".join(places).strip(".")
     table = f", {place}" if place else ""
     option = f" for option '{place}'" if place else ""
 
-    if field := re.fullmatch(r"Object (contains unknown|missing required) field `(.+)`", message):
+    if field := re.fullmatch(r"Object (contains unknown|missing required) field `(.+)`", problem):
         if field[1] == "missing required":
             return f"{table}: expected the option '{field[2]}', got none"
         structs = filter(_is_struct, _types_at(struct, place))
@@ -222,14 +223,15 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
         near = did_you_mean(field[2], known if place else [*known, *also])
         return f"{table}: unknown option '{field[2]}'{near}"
 
-    if word := re.fullmatch(r"Invalid (?:enum )?value '(.+)'", message, re.DOTALL):
+    if word := re.fullmatch(r"Invalid (?:enum )?value (.+)", problem, re.DOTALL):
         literals = filter(_is_literal, _types_at(struct, place))
         known = [str(value) for kind in literals for value in typing.get_args(kind)]
-        return f": invalid value{option}{did_you_mean(word[1], known)}"
+        near = did_you_mean(word[1].strip("'"), known)
+        return f": invalid value{option}{near}"
 
-    if message == "Expected `array`, got `str`":
+    if problem == "Expected `array`, got `str`":
         option += '; a list of one is written ["..."]'
-    return f": {message[:1].lower()}{message[1:]}{option}"
+    return f": {problem[:1].lower()}{problem[1:]}{option}"
 
 
 def _is_literal(kind: Any) -> bool:

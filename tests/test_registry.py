@@ -143,6 +143,7 @@ class Nested(Thing, frozen=True, kw_only=True):
     listed: list[list[Budget]] = field(default_factory=list)
     marked: Annotated[Budget | None, Meta(description="A budget.")] = None
     size: Literal["all", "none"] | int = "all"
+    level: Literal[1, 2] = 1
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -246,6 +247,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         ": invalid value for option 'marked.over'; did you mean 'cut'?",
     ),
     (Nested, {"size": "al"}, ": invalid value for option 'size'; did you mean 'all'?"),
+    (Nested, {"level": 3}, ": invalid value for option 'level'; known: 1, 2"),
     (whole_words, {"hide": "x", "rte": 1}, ": unknown option 'rte'; did you mean 'rate'?"),
     (
         whole_words,
@@ -266,19 +268,21 @@ def test_from_options__refuses(make: Any, options: dict[str, Any], message: str)
     assert str(refused.value) == f"here{message}"
 
 
-def test_from_options__does_not_show_values() -> None:
-    for name in ("rate", "mode", "names", "table", "size"):
-        with pytest.raises(PipelineError) as refused:
-            from_options(Nested, {name: "Wilhelmina"}, where="here")
+@pytest.mark.parametrize("name", ["rate", "mode", "names", "table", "size"])
+@pytest.mark.parametrize("rest", ["", "'s", "\n", " - at `$.mode", " - at `$.mode`"])
+def test_from_options__does_not_show_values(name: str, rest: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        from_options(Nested, {name: f"Wilhelmina{rest}"}, where="here")
 
-        assert "Wilhelmina" not in str(refused.value)
+    assert "Wilhelmina" not in str(refused.value)
+    assert f"for option '{name}'" in str(refused.value)
 
 
 def test_list_options__of_a_class_has_its_own_first() -> None:
     options = {option.name: option for option in list_options(Nested)}
 
     assert [*options] == [
-        *("picks", "named", "pair", "listed", "marked", "size", "free"),
+        *("picks", "named", "pair", "listed", "marked", "size", "level", "free"),
         *("rate", "names", "mode", "table"),
     ]
     assert options["rate"].default == 0.5

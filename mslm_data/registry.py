@@ -45,7 +45,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     near = _begun_with(word, known) or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
-    return f"; known: {', '.join(sorted(known))}"
+    return f"; known: {', '.join(sorted(known)) or 'none'}"
 
 
 def _begun_with(word: str, known: Collection[str]) -> list[str]:

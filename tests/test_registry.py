@@ -72,8 +72,8 @@ def test_did_you_mean__prefers_a_prefix_to_a_misspelt_word(word: str, nearest: s
     assert did_you_mean(word, known) == f"; did you mean '{nearest}'?"
 
 
-def test_did_you_mean__is_empty_without_a_similar_name() -> None:
-    assert did_you_mean("x", []) == "; known: "
+def test_did_you_mean__says_that_nothing_is_known() -> None:
+    assert did_you_mean("x", []) == "; known: none"
 
 
 def test_resolve__prefers_the_highest_version() -> None:

@@ -219,7 +219,7 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
         if field[1] == "missing required":
             return f"{table}: expected the option '{field[2]}', got none"
         structs = filter(_is_struct, _types_at(struct, place))
-        known = [name for kind in structs for name in kind.__struct_fields__]
+        known = [option.name for kind in structs for option in list_options(kind)]
         near = did_you_mean(field[2], known if place else [*known, *also])
         return f"{table}: unknown option '{field[2]}'{near}"
 

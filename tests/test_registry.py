@@ -197,6 +197,7 @@ def test_from_options__calls_a_function() -> None:
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (Nested, {"rte": 1}, ": unknown option 'rte'; did you mean 'rate'?"),
+    (Thing, {"zebra": 1}, ": unknown option 'zebra'; known: mode, names, rate, table"),
     (Nested, {"mode": "c"}, ": invalid value for option 'mode'; known: a, b"),
     (Nested, {"mode": "b"}, ": names: expected some in mode 'b', got none"),
     (Nested, {"rate": "high"}, ": expected `float`, got `str` for option 'rate'"),

@@ -307,17 +307,6 @@ class Pipeline(Options, frozen=True, kw_only=True):
         )
         return replace(self, annotate=annotate, about=about)
 
-    def to_preload(self) -> str:
-        """Return the stages to load before a worker gets documents, as JSON."""
-        annotator = {"use": self.annotate.use, "options": dict(self.annotate.options)}
-        stages = {
-            "source": self.source.use,
-            "annotate": annotator,
-            "segment": self.segment.use,
-            "decontaminate": [str(Path(folder).absolute()) for folder in self.source.decontaminate],
-        }
-        return msgspec.json.encode(stages).decode()
-
     def effective(self) -> dict[str, Any]:
         """Return all options that can change the bytes of a folder, as plain values.
 

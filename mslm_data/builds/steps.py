@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mslm_data.builds.copies import check_equal_texts
 from mslm_data.builds.data_loss import check_all_labels, check_set_aside
 from mslm_data.builds.finish import finish, load_finished
@@ -273,4 +275,5 @@ def _count_bytes(inputs: Inputs) -> int:
 
 
 def _preload(pipeline: Pipeline) -> Preload:
-    return Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())
+    argument = msgspec.json.encode(pipeline).decode()
+    return Preload("mslm_data.builds.work:load_stages", argument)

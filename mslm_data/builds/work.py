@@ -27,7 +27,7 @@ from mslm_data.builds.tasks import (
 from mslm_data.builds.unit import read_unit
 from mslm_data.errors import MslmDataError
 from mslm_data.kernels import _jit
-from mslm_data.pipeline import AnnotateOptions, Pipeline
+from mslm_data.pipeline import Pipeline
 from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.pieces import join
 from mslm_data.shard.write import ShardRecord
@@ -92,36 +92,27 @@ class BuildWork:
         return record
 
 
-class _Stages(msgspec.Struct):
-    """Stages to load in advance, from `Pipeline.to_preload`."""
-
-    source: str
-    annotate: AnnotateOptions
-    segment: str
-    decontaminate: tuple[str, ...] = ()
-
-
 def load_stages(argument: str) -> None:
     """Load models, compiled kernels and held-out folders, so that worker processes share them.
 
     Errors are ignored here. Workers meet them again, and report them.
 
     Args:
-        argument: From `Pipeline.to_preload`.
+        argument: The pipeline as JSON.
     """
-    stages = msgspec.json.decode(argument, type=_Stages)
+    pipeline = msgspec.json.decode(argument, type=Pipeline)
     with suppress(MslmDataError):
-        SOURCES.load(stages.source)
-        SEGMENTERS.load(stages.segment)
+        SOURCES.load(pipeline.source.use)
+        SEGMENTERS.load(pipeline.segment.use)
     _jit.load_compiled()
     with suppress(MslmDataError):
-        load_annotator(stages.annotate)
-    if stages.decontaminate:
+        load_annotator(pipeline.annotate)
+    if pipeline.source.decontaminate:
         # A tokenizer that started threads before a fork prints a warning in each worker.
         threads = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         with suppress(MslmDataError):
-            decontaminate.load_folders(stages.decontaminate)
+            decontaminate.load_folders(pipeline.source.decontaminate)
         if threads is None:
             del os.environ["TOKENIZERS_PARALLELISM"]
         else:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mslm_data.annotate.gold import Gold
@@ -191,7 +192,7 @@ def test_load_stages__loads_what_workers_share(
         segment="clinical",
     )
 
-    load_stages(pipeline.to_preload())
+    load_stages(msgspec.json.encode(pipeline).decode())
 
     assert starts == ["terms.csv"]
     assert {"pubtator", "clinical"} <= set(names)
@@ -207,7 +208,7 @@ def test_load_stages__leaves_errors_to_the_workers(starts: list[str], tmp_path: 
         annotate={"use": "terms", "table": str(tmp_path / "none.csv")},
     )
 
-    load_stages(pipeline.to_preload())
+    load_stages(msgspec.json.encode(pipeline).decode())
 
     assert stages._LOADED == {}
 

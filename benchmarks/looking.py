@@ -28,7 +28,7 @@ from mslm_data.look.counts import counting
 from mslm_data.look.state import Choice, State
 from mslm_data.mask.table import strategy
 from mslm_data.shard.manifest import read_manifest, write_manifest
-from mslm_data.shard.write import write_shard
+from mslm_data.shard.write import record_batch, write_batch
 
 _ROUNDS = 3
 SHARD_ROWS = 400_000
@@ -53,7 +53,8 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
     )
     (out / "train").mkdir(parents=True)
     first = out / "train" / "data.arrow"
-    record = write_shard(first, repeated_examples, next(iter(train.batches())).schema)
+    schema = next(iter(train.batches())).schema
+    record = write_batch(first, record_batch(repeated_examples, schema))
 
     count = max(rows // len(places), 1)
     names = [f"data-{number:05}-of-{count:05}.arrow" for number in range(count)]

@@ -17,7 +17,13 @@ import pyarrow as pa
 
 from mslm_data import _optional
 from mslm_data.errors import CallError, ExportError
-from mslm_data.io.files import canonical_json, make_folder, making_folder, writing_whole
+from mslm_data.io.files import (
+    canonical_json,
+    make_folder,
+    making_folder,
+    write_whole,
+    writing_whole,
+)
 from mslm_data.registry import did_you_mean
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.row_words import RowWords, words_in_row
@@ -114,14 +120,9 @@ def export(
             "tags": manifest.tags,
             "doc_labels": manifest.doc_labels or (),
         }
-        _write(temporary / "tokenizer.json", tokenizer.read_bytes())
-        _write(temporary / NAME, canonical_json(msgspec.to_builtins(about)))
+        write_whole(temporary / "tokenizer.json", [tokenizer.read_bytes()])
+        write_whole(temporary / NAME, [canonical_json(msgspec.to_builtins(about))])
     return sizes
-
-
-def _write(path: Path, data: bytes) -> None:
-    with writing_whole(path) as file:
-        file.write(data)
 
 
 def _parquet(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:

@@ -20,9 +20,9 @@ from mslm_data.kernels.gather import renumber
 from mslm_data.shard.write import (
     ShardRecord,
     check_token_count,
+    record_batch,
     to_arrow,
     write_batch,
-    write_shard,
 )
 
 
@@ -47,9 +47,18 @@ def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
 
 
 def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
-    """Write a piece; see `write_shard`."""
+    """Write a piece. Equal examples and schemas give equal bytes.
+
+    Args:
+        path: File, written atomically.
+        examples: Rows, with all columns of the schema.
+        schema: Schema made by `columns.schema`.
+
+    Raises:
+        ShardError: The examples have 2**31 tokens or more.
+    """
     # Not synced to disk: the receipt has a checksum, and a damaged piece is made again.
-    return write_shard(path, examples, schema, durable=False)
+    return write_batch(path, record_batch(examples, schema), durable=False)
 
 
 def _batch(path: Path) -> pa.RecordBatch:

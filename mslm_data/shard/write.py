@@ -64,23 +64,6 @@ class ShardRecord:
     sha256: Sha256
 
 
-def write_shard(
-    path: Path, examples: Examples, schema: pa.Schema, *, durable: bool = True
-) -> ShardRecord:
-    """Write a shard. Equal examples and schemas give equal bytes.
-
-    Args:
-        path: File, written atomically.
-        examples: Rows, with all columns of the schema.
-        schema: Schema made by `columns.schema`.
-        durable: Whether to sync the file to disk, see `files.writing_whole`. Default: True.
-
-    Raises:
-        ShardError: The examples have 2**31 tokens or more.
-    """
-    return write_batch(path, record_batch(examples, schema), durable=durable)
-
-
 def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
     """Convert examples to an Arrow record batch that shares the memory of the tokens.
 
@@ -167,7 +150,7 @@ class _Sink:
         self.closed = False
         self._file = file
         self._digest = hashlib.sha256()
-        self._taken = 0
+        self._dropped = 0
         self._end = b""
 
     @property
@@ -177,20 +160,13 @@ class _Sink:
 
     def write(self, data: bytes) -> int:
         """Receive bytes from pyarrow."""
-        begin = max(len(_MAGIC) - self._taken, 0)
-        self._taken += len(data)
         if self.holds_back:
             self._end += data
         else:
+            begin = min(len(_MAGIC) - self._dropped, len(data))
+            self._dropped += begin
             self._put(memoryview(data)[begin:])
         return len(data)
-
-    def tell(self) -> int:
-        """Return the number of bytes received, including those dropped or buffered."""
-        return self._taken
-
-    def flush(self) -> None:
-        """Do nothing; the caller flushes the file."""
 
     def close(self) -> None:
         """Mark as closed, without closing the file: `write_end` follows."""

@@ -17,7 +17,12 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.io.files import canonical_json
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import ShardRecord, write_shard, write_stream_with_footer
+from mslm_data.shard.write import (
+    ShardRecord,
+    record_batch,
+    write_batch,
+    write_stream_with_footer,
+)
 
 COLUMNS = (
     "input_ids",
@@ -106,7 +111,8 @@ def forge(folder: Path, change: Callable[[Examples], Examples | None]) -> None:
     """Rewrite the first shard with changed rows, and update its checksum."""
     examples = rows_in(folder)
     schema = pa.ipc.open_stream(str(first_shard(folder))).schema
-    claim(folder, write_shard(first_shard(folder), change(examples) or examples, schema))
+    batch = record_batch(change(examples) or examples, schema)
+    claim(folder, write_batch(first_shard(folder), batch))
 
 
 def set_value(column: str, place: int, value: int) -> Callable[[Examples], None]:

@@ -18,7 +18,8 @@ from mslm_data.data import columns
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.shard.write import ShardRecord, check_token_count, record_batch, write_shard
+from mslm_data.shard.pieces import write_piece
+from mslm_data.shard.write import ShardRecord, check_token_count, record_batch
 from tests import made
 from tests.generate import fixed_examples, random_examples, rows_of
 from tests.io.test_files import no_umask  # noqa: F401 - a fixture
@@ -66,14 +67,14 @@ def read_all_ways(path: Path) -> Iterator[tuple[str, Rows]]:
 @pytest.mark.parametrize("text", [False, True])
 @fewer(0.25)
 @given(examples=random_examples())
-def test_write_shard__is_readable_by_all_readers(
+def test_write_piece__is_readable_by_all_readers(
     tmp_path_factory: pytest.TempPathFactory, weak: bool, text: bool, examples: Examples
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / "data-00000-of-00001.arrow"
     full = with_ids(examples, weak=weak, text=text)
     kinds = {kind for kind, is_there in (("weak", weak), ("text", text)) if is_there}
 
-    write_shard(path, full, columns.schema(LABELS, kinds))
+    write_piece(path, full, columns.schema(LABELS, kinds))
 
     expected = [
         {
@@ -92,7 +93,7 @@ def test_write_shard__is_readable_by_all_readers(
         assert (not rows) or ("span_concepts" in rows[0], "text" in rows[0]) == (weak, text), reader
 
 
-def test_write_shard__built_folder_is_readable_by_all_readers(
+def test_write_piece__built_folder_is_readable_by_all_readers(
     one_build: Path, tmp_path: Path
 ) -> None:
     datasets = pytest.importorskip("datasets")
@@ -111,7 +112,7 @@ def test_write_shard__built_folder_is_readable_by_all_readers(
             assert [row for _, of_file in rows for row in of_file] == ours, rows[0][0]
 
 
-def test_write_shard__gives_datasets_the_documented_types(one_build: Path) -> None:
+def test_write_piece__gives_datasets_the_documented_types(one_build: Path) -> None:
     datasets = pytest.importorskip("datasets")
 
     features = datasets.load_from_disk(str(one_build))["train"].features
@@ -139,20 +140,20 @@ def test_schema__declares_the_types_that_datasets_would_infer(weak: bool) -> Non
 
 
 @given(examples=random_examples())
-def test_write_shard__is_deterministic(
+def test_write_piece__is_deterministic(
     tmp_path_factory: pytest.TempPathFactory, examples: Examples
 ) -> None:
     folder, schema = tmp_path_factory.mktemp("shard"), columns.schema(LABELS, set())
     full = with_ids(examples)
 
-    first = write_shard(folder / "a.arrow", full, schema)
-    second = write_shard(folder / "b.arrow", concatenate([full]), schema)
+    first = write_piece(folder / "a.arrow", full, schema)
+    second = write_piece(folder / "b.arrow", concatenate([full]), schema)
 
     assert (folder / "a.arrow").read_bytes() == (folder / "b.arrow").read_bytes()
     assert (first.sha256, first.bytes) == (second.sha256, (folder / "a.arrow").stat().st_size)
 
 
-def test_write_shard__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: Path) -> None:
+def test_write_piece__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: Path) -> None:
     whole = with_ids(three())
     names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
     sliced = replace(
@@ -166,14 +167,14 @@ def test_write_shard__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: P
         **{name: Ragged.from_rows(getattr(sliced, name).tolist(), np.int32) for name in names},
     )
 
-    one = write_shard(tmp_path / "a.arrow", sliced, columns.schema(LABELS, set()))
-    other = write_shard(tmp_path / "b.arrow", copied, columns.schema(LABELS, set()))
+    one = write_piece(tmp_path / "a.arrow", sliced, columns.schema(LABELS, set()))
+    other = write_piece(tmp_path / "b.arrow", copied, columns.schema(LABELS, set()))
 
     assert one.sha256 == other.sha256
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_write_shard__is_private(tmp_path: Path) -> None:
+def test_write_piece__is_private(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     made.built(out)
@@ -190,17 +191,17 @@ def test_record_batch__copies_no_token() -> None:
     assert np.shares_memory(batch.column("input_ids").values.to_numpy(), examples.input_ids.values)
 
 
-def test_write_shard__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
+def test_write_piece__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
     data = dual_file(record_batch(with_ids(three()), columns.schema(LABELS, set())))
 
     assert data[:4] == b"\xff\xff\xff\xff"
     assert data[-6:] == b"ARROW1"
 
 
-def test_write_shard__returns_the_record_of_the_shard(tmp_path: Path) -> None:
+def test_write_piece__returns_the_record_of_the_shard(tmp_path: Path) -> None:
     examples = with_ids(three())
 
-    record = write_shard(tmp_path / "x.arrow", examples, columns.schema(LABELS, set()))
+    record = write_piece(tmp_path / "x.arrow", examples, columns.schema(LABELS, set()))
 
     assert isinstance(record, ShardRecord)
     assert (record.file, record.rows, record.tokens) == (

@@ -60,8 +60,9 @@ class Shard:
     def __len__(self) -> int:
         return self.record.rows
 
-    def __reduce__(self) -> tuple[type[Shard], tuple[Any, ...]]:
-        return type(self), (self._path, self.record, self.manifest, self._in_memory)
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the shard without its rows."""
+        return self.__dict__ | {"_batch": None, "_columns": None}
 
     @property
     def is_open(self) -> bool:
@@ -81,24 +82,21 @@ class Shard:
             ShardError: The file is missing, its digest differs from the manifest, or it has numbers
                 out of range.
         """
-        while self._columns is None:
-            self._open()
+        if self._columns is None:
+            batch = self._parse(self._read())
+            columns = self._view(batch)
+            labels, doc_labels = self.manifest.labels, self.manifest.doc_labels or ()
+            laws = range_laws(columns.slice(0, len(self)), len(labels), len(doc_labels))
+            for what in broken(laws):
+                raise self._damaged(what)
+
+            self._batch = batch
+            self._columns = columns
         return self._columns
 
     def row(self, number: int) -> dict[str, Any]:
         """Return all columns of a row as Python values."""
         return self.batch.slice(number, 1).to_pylist()[0]  # type: ignore[no-any-return]
-
-    def _open(self) -> None:
-        batch = self._parse(self._read())
-        columns = self._view(batch)
-        labels, doc_labels = self.manifest.labels, self.manifest.doc_labels or ()
-        laws = range_laws(columns.slice(0, len(self)), len(labels), len(doc_labels))
-        for what in broken(laws):
-            raise self._damaged(what)
-
-        self._batch = batch
-        self._columns = columns
 
     def _read(self) -> pa.Buffer | None:
         """Check size and digest of the file; return its content if it is read into memory."""

@@ -6,12 +6,10 @@ that folders share equal shards.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
@@ -29,13 +27,11 @@ class RemoteFolder:
 
     Attributes:
         url: URL of the folder. It may contain secrets; messages use `str(folder)`.
-        opened: SHA-256 of the manifest returned by `manifest`.
     """
 
     def __init__(self, url: str) -> None:
         """Create the folder without reading anything."""
         self.url = url
-        self.opened = ""
 
     def __str__(self) -> str:
         return redact_url(self.url)
@@ -58,7 +54,6 @@ class RemoteFolder:
                 f"{self}/{NAME}: cannot read the manifest: {error.reason}; check the URL and your "
                 "access to it"
             ) from None
-        self.opened = hashlib.sha256(data).hexdigest()
         manifest = parse_manifest(data, f"{self}/{NAME}")
         self._check_room(manifest)
         return manifest
@@ -72,9 +67,8 @@ class RemoteFolder:
             size: Size in bytes. Default: None, unknown.
 
         Raises:
-            FetchError: The file is missing, unreachable, or differs from the manifest; or the disk
-                is full.
-            ShardError: The remote folder has been rebuilt.
+            FetchError: The file is missing, unreachable, or differs from the manifest, as after
+                another build of the folder; or the disk is full.
         """
 
         def make(made: Path) -> None:
@@ -83,11 +77,10 @@ class RemoteFolder:
         try:
             return cache.make_once(_cached(sha256, name), make, error=FetchError)
         except RemoteError as error:
-            self._check_unchanged()
             expected = f"{size} bytes" if size is not None else "a file"
             raise FetchError(
                 f"{self}/{name}: expected {expected} with sha256 {sha256}, got {error.reason}; "
-                "try again later, or build the folder there again"
+                "if the folder was built again, load it again; otherwise try again later"
             ) from None
 
     def copy(self) -> Path:
@@ -146,19 +139,6 @@ class RemoteFolder:
                 f"or set {cache.VARIABLE} to a folder on a larger disk"
             )
 
-    def _check_unchanged(self) -> None:
-        """Check that the manifest has not changed since it was opened."""
-        try:
-            data = remote.read(self.url, NAME, max_bytes=_MAX_BYTES, tries=1)
-            digest = hashlib.sha256(data).hexdigest()
-        except RemoteError as error:
-            digest = "" if error.missing else self.opened
-        if digest != self.opened:
-            got = "another manifest" if digest else "no manifest any more"
-            raise ShardError(
-                f"{self}: the folder has changed since it was opened ({got}); load it again"
-            )
-
 
 def _cached(sha256: str, name: str) -> Path:
     """Return the place of a file in the cache."""
@@ -196,13 +176,8 @@ class RemoteShard(Shard):
 
         Raises:
             FetchError: See `RemoteFolder.file`.
-            ShardError: See `RemoteFolder.file`.
         """
         return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
-
-    def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
-        arguments = self.record, self.manifest, self._in_memory
-        return RemoteShard, (self._folder, self._name, *arguments)
 
 
 def fetch_ahead(shard: Shard) -> remote.Background | None:
@@ -221,7 +196,6 @@ def bring(shards: Iterable[Shard]) -> None:
 
     Raises:
         FetchError: See `RemoteFolder.file`.
-        ShardError: See `RemoteFolder.file`.
     """
     # One shard for each distinct file.
     missing = {

@@ -481,7 +481,6 @@ class Split(Rows):
 
         Raises:
             FetchError: A shard is missing, unreachable, or differs from the manifest.
-            ShardError: The remote folder has been rebuilt.
         """
         bring([self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar, overload
 
 from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
@@ -15,7 +14,11 @@ from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split, tokenizer_file
 
-T = TypeVar("T")
+
+class NoSplitError(ShardError, KeyError):
+    """A built folder has no split of this name. `in` and `get` of mappings expect a `KeyError`."""
+
+    __str__ = Exception.__str__  # that of `KeyError` adds quotes
 
 
 class BuiltFolder(Mapping[str, Split]):
@@ -78,24 +81,11 @@ class BuiltFolder(Mapping[str, Split]):
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:
-            raise ShardError(
+            raise NoSplitError(
                 f"{self.folder}: no split '{split}'{did_you_mean(str(split), self.splits)}"
             )
 
         return self._splits[split]
-
-    @overload
-    def get(self, split: str, /) -> Split | None: ...
-
-    @overload
-    def get(self, split: str, /, default: Split | T) -> Split | T: ...
-
-    def get(self, split: str, /, default: object = None) -> object:
-        """Return a split, or `default` if no split has this name."""
-        return self._splits.get(split, default)
-
-    def __contains__(self, split: object) -> bool:
-        return split in self._splits
 
     def __hash__(self) -> int:
         """Hash the folder, so that it can be a key: `md.mix({shards: 0.7, other: 0.3})`."""

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mslm_data.data.examples import (
     Examples,
@@ -37,7 +36,7 @@ from mslm_data.shard.row_numbers import (
     resolve_row,
     resolve_stop,
 )
-from mslm_data.shard.subset import draw_subset
+from mslm_data.shard.subset import begin_documents, draw_subset
 
 Picks: TypeAlias = list[tuple[Shard, slice | RowNumbers, RowNumbers]]
 """For each shard: places of its rows in the request, and row numbers within the shard."""
@@ -265,7 +264,7 @@ class Split(Rows):
         """Number of documents with rows."""
         if self.numbers is None:
             return self.record.written
-        return sum(count_documents(batch) for batch in self.batches(["doc_id"]))
+        return sum(int(begin_documents(batch).sum()) for batch in self.batches(["doc_id"]))
 
     @cached_property
     def digest(self) -> str:
@@ -571,14 +570,6 @@ def splits_table(splits: Iterable[Split]) -> str:
     ]
     head = ("split", "rows", "tokens", "mentions", "documents", "shards")
     return str(macros("parts.html").table(head, rows))
-
-
-def count_documents(batch: pa.RecordBatch) -> int:
-    """Count the documents of some rows of a shard. The rows of a document are contiguous."""
-    ids = batch.column("doc_id")
-    if not len(ids):
-        return 0
-    return 1 + int(pc.sum(pc.not_equal(ids[1:], ids[:-1])).as_py() or 0)
 
 
 def _make_shards(folder: Path | RemoteFolder, split: str, manifest: Manifest) -> list[Shard]:

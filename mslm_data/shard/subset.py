@@ -77,16 +77,26 @@ def draw_subset(
     return np.flatnonzero(is_chosen[document_of_row])
 
 
+def begin_documents(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Return whether each row begins a document, bool `[N]`. Its rows are contiguous.
+
+    Args:
+        batch: N rows of a shard.
+    """
+    ids = batch.column("doc_id")
+    begins = np.ones(len(ids), np.bool_)
+    begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    return begins
+
+
 def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
     """Return hashes of the document ids, uint64 `[D]`, and the document of each row, `[N]`."""
     hashes = [np.empty(0, np.uint64)]
     for batch in split.batches(["doc_id"]):
-        # The rows of a document are contiguous: hash the id of the first row only.
-        ids = batch.column("doc_id")
-        begins = np.ones(len(ids), np.bool_)
-        begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+        # Hash the id of the first row of a document only.
+        begins = begin_documents(batch)
         firsts = np.flatnonzero(begins)
-        run_hashes = hash_ids(ids.take(pa.array(firsts)).to_pylist())
+        run_hashes = hash_ids(batch.column("doc_id").take(pa.array(firsts)).to_pylist())
         hashes.append(run_hashes[np.cumsum(begins) - 1])
 
     document_hashes, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)

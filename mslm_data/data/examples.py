@@ -17,8 +17,13 @@ from mslm_data.data.ragged import Ragged, count_up, make_offsets, read_only
 from mslm_data.kernels.gather import gather
 from mslm_data.kernels.user_rows import find_misplaced
 
-OPTIONAL = ("token_starts", "token_ends", "sentence_starts", "doc_labels")
-"""Columns needed for masking that not all examples have."""
+OPTIONAL = {
+    "token_starts": "text",
+    "token_ends": "text",
+    "sentence_starts": "joined",
+    "doc_labels": "documents",
+}
+"""Columns needed for masking that not all examples have -> their condition, see `Column.when`."""
 _OF_TOKENS = ("input_ids", "word_ids", "bio", "token_starts", "token_ends")
 _OF_SPANS = ("span_starts", "span_ends", "span_labels")
 _TYPES = {"bio": np.int16, "span_labels": np.int16}

@@ -17,7 +17,7 @@ from mslm_data.data.accounts import Counts
 from mslm_data.data.bio import MAX_LABELS, tag_names
 from mslm_data.data.columns import FORMAT, schema
 from mslm_data.data.document import split_order
-from mslm_data.data.examples import TokenIds
+from mslm_data.data.examples import OPTIONAL, TokenIds
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.agreement import FoundByRecord
@@ -113,28 +113,27 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.tokenizer.ids
 
     @property
-    def schema(self) -> pa.Schema:
-        """Schema of all shards."""
+    def kinds(self) -> set[str]:
+        """Kinds of optional columns that the rows have, see `Column.when`."""
         optional = {
             "weak": self.weak,
             "text": self.keeps_text,
             "documents": self.doc_labels is not None,
-            "joined": self.joined,
+            "joined": self.pipeline["encode"]["join"] != "none",
             "context": self.context,
         }
-        kinds = {kind for kind, is_present in optional.items() if is_present}
-        return schema(self.labels, kinds, self.doc_labels or ())
+        return {kind for kind, is_present in optional.items() if is_present}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of all shards."""
+        return schema(self.labels, self.kinds, self.doc_labels or ())
 
     @property
     def optional_columns(self) -> frozenset[str]:
         """Names of the columns of `examples.OPTIONAL` that the rows have."""
-        optional = {
-            "token_starts": self.keeps_text,
-            "token_ends": self.keeps_text,
-            "sentence_starts": self.joined,
-            "doc_labels": self.doc_labels is not None,
-        }
-        return frozenset(name for name, is_present in optional.items() if is_present)
+        kinds = self.kinds
+        return frozenset(name for name, kind in OPTIONAL.items() if kind in kinds)
 
     @property
     def draws(self) -> list[Mapping[str, Any]]:
@@ -169,11 +168,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def context(self) -> bool:
         """Whether mentions have context flags (`annotate.context`)."""
         return bool(self.pipeline["annotate"].get("context", False))
-
-    @property
-    def joined(self) -> bool:
-        """Whether rows may have several sentences (`encode.join`)."""
-        return bool(self.pipeline["encode"]["join"] != "none")
 
     @property
     def protected(self) -> bool:
@@ -298,8 +292,12 @@ def _check(manifest: Manifest) -> None:
     for name, split in manifest.splits.items():
         if len({shard.file for shard in split.shards}) < len(split.shards):
             raise ValueError(f"{name}: expected each shard once")
-        for count, per_shard in (("sequences", "rows"), ("tokens",) * 2, ("mentions",) * 2):
-            expected = sum(getattr(shard, per_shard) for shard in split.shards)
+        sums = {
+            "sequences": sum(shard.rows for shard in split.shards),
+            "tokens": sum(shard.tokens for shard in split.shards),
+            "mentions": sum(shard.mentions for shard in split.shards),
+        }
+        for count, expected in sums.items():
             if getattr(split, count) != expected:
                 raise ValueError(f"{name}: the counts of the shards do not add up to {count}")
         try:

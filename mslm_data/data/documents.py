@@ -198,14 +198,13 @@ class Mentions:
         return self._select(kept, make_offsets(counts))
 
     def _select(self, kept: Ints, offsets: Ints) -> Mentions:
-        concepts = self.concepts
         return Mentions(
             offsets=offsets,
             starts=self.starts[kept],
             ends=self.ends[kept],
             labels=self.labels[kept],
             names=self.names,
-            concepts=None if concepts is None else [concepts[number] for number in kept.tolist()],
+            concepts=None if self.concepts is None else _pick(self.concepts, kept),
             scores=None if self.scores is None else self.scores[kept],
             contexts=None if self.contexts is None else self.contexts[kept],
         )

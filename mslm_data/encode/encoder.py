@@ -143,6 +143,10 @@ class Encoder:
         labels = Ragged(pieces.labels, span_offsets)
 
         row_documents = layout.sentence_documents[windows.sentences]
+        digests = digest_documents(self._corpus, documents)[row_documents]
+        keys = np.empty(len(windows.firsts), np.uint64)
+        name_rows(digests, layout.sentence_numbers[windows.sentences], windows.numbers, keys)
+
         optional: dict[str, Any] = {}
         if sentence_starts is not None:
             shifts = len(prefix) - np.repeat(windows.firsts, sentence_starts.lengths)
@@ -158,7 +162,7 @@ class Encoder:
             optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[row_documents]
 
         return Examples(
-            keys=self._keys(documents, layout, windows, row_documents),
+            keys=keys,
             input_ids=Ragged(ids, offsets),
             word_ids=Ragged(words, offsets),
             bio=Ragged(bio.paint(starts, ends, labels, offsets), offsets),
@@ -169,16 +173,6 @@ class Encoder:
             doc_ids=[documents.ids[number] for number in row_documents.tolist()],
             **optional,
         )
-
-    def _keys(
-        self, documents: Documents, layout: Layout, windows: Windows, row_documents: Ints
-    ) -> Array:
-        """Return the key of each row, uint64 `[N]`."""
-        digests = digest_documents(self._corpus, documents)
-        sentence_numbers = layout.sentence_numbers[windows.sentences]
-        keys = np.empty(len(windows.firsts), np.uint64)
-        name_rows(digests[row_documents], sentence_numbers, windows.numbers, keys)
-        return keys
 
 
 def digest_documents(corpus: str, documents: Documents) -> Array:

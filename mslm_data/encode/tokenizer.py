@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +53,7 @@ class Tokenizer:
         lead: Characters added before each word: a space for byte-level tokenizers, whose pieces
             include it, as with `add_prefix_space=True` in transformers; "" for others.
         json: Content of `tokenizer.json`.
+        digest: SHA-256 of `tokenizer.json`.
     """
 
     core: tokenizers.Tokenizer
@@ -62,11 +62,7 @@ class Tokenizer:
     suffix: tuple[int, ...]
     lead: str
     json: str
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of `tokenizer.json`."""
-        return _digest_json(self.json)
+    digest: str
 
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
         """Return the content of `tokenizer_config.json`.
@@ -99,12 +95,6 @@ class Tokenizer:
 
 def _unpickle(text: str, ids: TokenIds) -> Tokenizer:
     return replace(parse_tokenizer(text), ids=ids)
-
-
-@lru_cache(maxsize=1)
-def _digest_json(text: str) -> str:
-    """Return the SHA-256 of `tokenizer.json`. Cached, since every work unit needs it."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
@@ -321,6 +311,7 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
         suffix=suffix,
         lead=" " if '"ByteLevel"' in pre_tokenizer else "",
         json=text,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
     )
 
 

@@ -328,9 +328,6 @@ def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
     Returns:
         Index of each piece's word within the run, from 0.
     """
-    if stretch.isalnum():
-        return [0] * len(starts)
-
     is_head = _heads(stretch)
     numbers: list[int] = []
     number = -1

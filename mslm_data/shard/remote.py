@@ -70,10 +70,9 @@ class RemoteFolder:
             FetchError: The file is missing, unreachable, or differs from the manifest, as after
                 another build of the folder; or the disk is full.
         """
-
-        def make(made: Path) -> None:
-            remote.fetch(self.url, made, name=name, size=size, sha256=sha256, max_bytes=_MAX_BYTES)
-
+        make = partial(
+            remote.fetch, self.url, name=name, size=size, sha256=sha256, max_bytes=_MAX_BYTES
+        )
         try:
             return cache.make_once(_cached(sha256, name), make, error=FetchError)
         except RemoteError as error:

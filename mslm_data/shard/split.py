@@ -227,7 +227,6 @@ class Split(Rows):
         self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
-        self._columns = manifest.optional_columns
 
         self._shards = _make_shards(self.place, name, manifest) if shards is None else shards
         rows = np.array([shard.rows for shard in self.record.shards], np.int64)
@@ -405,7 +404,8 @@ class Split(Rows):
         shards have these columns.
         """
         parts = [(shard.columns(), places, local) for shard, places, local in self.picks(rows)]
-        return gather_examples(parts, len(rows), self.token_ids, columns=self._columns)
+        columns = self.manifest.optional_columns
+        return gather_examples(parts, len(rows), self.token_ids, columns=columns)
 
     def examples(
         self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
@@ -431,13 +431,12 @@ class Split(Rows):
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow record batches, one per shard, without shards of no selected row.
 
-        Remote shards are downloaded one at a time.
-
         Args:
             columns: Names of columns. Default: None, all.
 
         Raises:
-            ShardError: A shard is missing, damaged.
+            FetchError: A remote shard is missing, unreachable, or differs from the manifest.
+            ShardError: A shard is missing or damaged.
         """
         for number, shard in enumerate(self._shards):
             rows = None
@@ -448,7 +447,6 @@ class Split(Rows):
                 if not len(rows):
                     continue
 
-            bring([shard])
             batch = shard.batch if columns is None else shard.batch.select(columns)
             yield batch if rows is None else batch.take(rows)
 

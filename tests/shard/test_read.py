@@ -61,9 +61,12 @@ def replaced(
     )
 
 
-def test_examples__names_a_missing_shard(folder: Path) -> None:
+@pytest.mark.parametrize("link", [False, True])
+def test_examples__names_a_missing_shard(folder: Path, link: bool) -> None:
     path = first_shard(folder)
     path.unlink()
+    if link:
+        path.symlink_to(path)  # a circle of links
     train = load(folder)["train"]
 
     with pytest.raises(
@@ -93,66 +96,66 @@ def test_examples__reports_a_file_that_is_not_arrow(folder: Path, data: bytes) -
         read(folder)
 
 
-def test_examples__reports_missing_rows(folder: Path) -> None:
-    data = dual_file(batch_of(folder).slice(1))
-    claim_bytes(folder, data)
-
-    with pytest.raises(ShardError, match=r"expected one batch of \d+ rows, got 1 of \d+"):
-        read(folder)
-
-
-def test_examples__reports_several_batches(folder: Path) -> None:
-    batch = batch_of(folder)
+def in_two_batches(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch.slice(0, 2))
         writer.write_batch(batch.slice(2))
-    claim_bytes(folder, sink.getvalue().to_pybytes())
-
-    with pytest.raises(ShardError, match=r"expected one batch of \d+ rows, got 2 of \d+"):
-        read(folder)
+    return bytes(sink.getvalue())
 
 
-@pytest.mark.parametrize("name", ["key", "input_ids", "bio", "span_labels"])
-def test_examples__names_a_column_with_another_type(folder: Path, name: str) -> None:
-    batch = batch_of(folder)
+def renamed(batch: pa.RecordBatch, name: str) -> bytes:
+    return replaced(batch, "word_ids", batch.column("word_ids"), new_name=name)
+
+
+def with_type(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> bytes:
+    return replaced(batch, name, pa.array(batch.column(name).to_pylist(), kind))
+
+
+def with_null(batch: pa.RecordBatch, name: str, inside: bool = False) -> bytes:
     column = batch.column(name)
-    other = (
-        column.cast(pa.int64() if name == "key" else pa.list_(pa.int64()))
-        if name != "key"
-        else column.view("int64")
-    )
-    claim_bytes(folder, replaced(batch, name, other))
-
-    with pytest.raises(ShardError, match=rf"column {name}: expected .*, got .*int64"):
-        read(folder)
+    first, *others = column.to_pylist()
+    first = [None, *first[1:]] if inside else None
+    return replaced(batch, name, pa.array([first, *others], column.type))
 
 
-def test_examples__names_a_missing_column(folder: Path) -> None:
-    batch = batch_of(folder)
-    claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), "words"))
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda batch: dual_file(batch.slice(1)), r"expected one batch of \d+ rows, got 1 of \d+"),
+        (in_two_batches, r"expected one batch of \d+ rows, got 2 of \d+"),
+        (lambda batch: renamed(batch, "words"), "column word_ids: expected list<.*>, got none"),
+        (
+            lambda batch: renamed(batch, "input_ids"),
+            "column input_ids: expected list<item: int32>, got list<.*>, list<",
+        ),
+        (
+            lambda batch: replaced(batch, "key", batch.column("key").view("int64")),
+            "column key: expected uint64, got int64",
+        ),
+        *(
+            (
+                lambda batch, name=name: with_type(batch, name, pa.list_(pa.int64())),
+                f"column {name}: expected .*, got list<item: int64>",
+            )
+            for name in ("input_ids", "bio", "span_labels")
+        ),
+        *(
+            (lambda batch, name=name: with_null(batch, name), f"{name}: the column has nulls")
+            for name in ("key", "doc_id", "input_ids", "span_ends")
+        ),
+        (
+            lambda batch: with_null(batch, "input_ids", inside=True),
+            "input_ids: the column has nulls",
+        ),
+    ],
+)
+def test_examples__names_the_damage_of_columns(
+    folder: Path, damage: Callable[[pa.RecordBatch], bytes], message: str
+) -> None:
+    claim_bytes(folder, damage(batch_of(folder)))
 
-    with pytest.raises(ShardError, match=r"column word_ids: expected list<item: int32>, got none"):
-        read(folder)
-
-
-@pytest.mark.parametrize("name", ["key", "doc_id", "input_ids", "span_ends"])
-def test_examples__rejects_nulls(folder: Path, name: str) -> None:
-    batch = batch_of(folder)
-    column = pa.array([None, *batch.column(name).to_pylist()[1:]], batch.column(name).type)
-    claim_bytes(folder, replaced(batch, name, column))
-
-    with pytest.raises(ShardError, match=rf"{name}: (expected|the column has nulls)"):
-        read(folder)
-
-
-def test_examples__rejects_nulls_within_lists(folder: Path) -> None:
-    batch = batch_of(folder)
-    rows = batch.column("input_ids").to_pylist()
-    rows[0][1] = None
-    claim_bytes(folder, replaced(batch, "input_ids", pa.array(rows, pa.list_(pa.int32()))))
-
-    with pytest.raises(ShardError, match="input_ids: the column has nulls"):
+    with pytest.raises(ShardError, match=rf"\.arrow: {message}"):
         read(folder)
 
 
@@ -201,20 +204,7 @@ def test_examples__rejects_offsets_out_of_range(
         read(folder)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("span_starts", -1), ("span_starts", 10**6), ("span_ends", 0), ("span_ends", 10**6)],
-)
-def test_examples__rejects_mentions_outside_their_rows(
-    folder: Path, column: str, value: int
-) -> None:
-    forge(folder, set_value(column, 0, value))
-
-    with pytest.raises(
-        ShardError,
-        match=r"row \d+: expected mentions with a token, within their row; \d+ are not; the file",
-    ):
-        read(folder)
+MENTIONS = "mentions with a token, within their row"
 
 
 @pytest.mark.parametrize(
@@ -227,14 +217,18 @@ def test_examples__rejects_mentions_outside_their_rows(
         ("bio", 3, "tags of the manifest"),
         ("span_labels", -1, "labels of the manifest"),
         ("span_labels", 1, "labels of the manifest"),
+        ("span_starts", -1, MENTIONS),
+        ("span_starts", 10**6, MENTIONS),
+        ("span_ends", 0, MENTIONS),
+        ("span_ends", 10**6, MENTIONS),
     ],
 )
-def test_examples__rejects_ids_and_labels_out_of_range(
+def test_examples__rejects_numbers_out_of_range(
     folder: Path, column: str, value: int, wanted: str
 ) -> None:
     forge(folder, set_value(column, 1, value))
 
-    with pytest.raises(ShardError, match=rf"row \d+: expected {wanted}; 1 are not"):
+    with pytest.raises(ShardError, match=rf"row \d+: expected {wanted}; 1 are not; the file"):
         read(folder)
 
 
@@ -248,16 +242,6 @@ def test_examples__rejects_changed_bytes(folder: Path) -> None:
 
     with pytest.raises(
         ShardError, match=r"the checksum differs from the manifest's; the file is damaged"
-    ):
-        read(folder)
-
-
-def test_examples__rejects_repeated_column_names(folder: Path) -> None:
-    batch = batch_of(folder)
-    claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), new_name="input_ids"))
-
-    with pytest.raises(
-        ShardError, match=r"column input_ids: expected list<item: int32>, got list<.*>, list<"
     ):
         read(folder)
 
@@ -281,15 +265,6 @@ def test_examples__reports_an_unreadable_shard(
     monkeypatch.setattr(pa, "OSFile", refuse)
 
     with pytest.raises(ShardError, match=r"arrow: cannot read the shard: Input/output error"):
-        read(folder)
-
-
-def test_examples__reports_a_circle_of_links(folder: Path) -> None:
-    path = first_shard(folder)
-    path.unlink()
-    path.symlink_to(path)
-
-    with pytest.raises(ShardError, match="the shard is missing"):
         read(folder)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import shutil
-import signal
 import stat
-import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -407,75 +403,6 @@ def test_load__compares_the_folder_with_the_free_disk(
     disk = shutil.disk_usage(cached)._replace(free=needed - first(load(url)).bytes)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
     load(url)
-
-
-_KILLED = """
-import sys, threading
-from mslm_data.api.loading import load
-from tests import faulty
-
-def half(data):
-    class Half:
-        def __init__(self): self.left = 2
-        def __enter__(self): return self
-        def __exit__(self, *_): pass
-        def read(self, count):
-            self.left -= 1
-            if self.left: return data[:-9]
-            print("half", flush=True)
-            threading.Event().wait()
-    return Half()
-
-with faulty.registered() as system:
-    shards = load(sys.argv[1])
-    real = system.open
-    def open(self, path, mode="rb", **_):
-        file = real(self, path)
-        return half(file.read()) if "arrow" in path else file
-    system.open = open
-    shards["train"].examples(0, 1)
-"""
-
-
-def test_load__ignores_partial_files_of_a_killed_process(
-    folder: Path, url: str, cached: Path
-) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _KILLED, url], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "half\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    (left,) = kept(cached)
-    assert left.endswith(".mslm.tmp")
-
-    shards = load(url)
-    assert shards["train"][0] == load(folder)["train"][0]
-    assert kept(cached) == [f"{first(shards).sha256}.arrow"]
-
-
-def _read(url: str) -> list[dict[str, Any]]:
-    with faulty.registered() as system:
-        rows = rows_of(load(url))
-        return [*rows, dict(system.opened)]
-
-
-def test_load__downloads_once_for_many_processes(folder: Path, url: str) -> None:
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(3, mp_context=context) as pool:
-        *found, last = pool.map(_read, [url] * 3)
-
-    assert all(one[:-1] == rows_of(load(folder)) for one in (*found, last))
-    opened = {
-        name: sum(one[-1].get(name, 0) for one in (*found, last))
-        for one in (*found, last)
-        for name in one[-1]
-    }
-    shards = load(url)
-    assert opened.pop(MANIFEST) == 3
-    assert sum(opened.values()) == len({record.sha256 for record in records(shards)})
 
 
 def test_load__downloads_once_for_many_threads(folder: Path, url: str) -> None:

@@ -67,12 +67,6 @@ def test_take__accepts_a_list(train: Split) -> None:
     assert len(train.take([])) == 0
 
 
-@pytest.mark.parametrize("rows", [[0.5], [True, False], [[0, 1]], ["0"]])
-def test_take__rejects_non_integers(train: Split, rows: Any) -> None:
-    with pytest.raises(TypeError, match="rows: expected a sequence of whole numbers, got"):
-        train.take(rows)
-
-
 def test_take__accepts_no_rows(train: Split) -> None:
     empty = train.take(np.empty(0, np.int64))
 
@@ -95,16 +89,61 @@ def test_getitem__accepts_negative_rows(train: Split, rows: list[dict[str, Any]]
     assert train[np.int64(3)] == rows[3]
 
 
-@pytest.mark.parametrize("beyond", [0, 1, 1000])
-def test_getitem__rejects_rows_out_of_range(train: Split, beyond: int) -> None:
-    message = (
-        rf"row: expected a number below {len(train)}, the number of rows, got {len(train) + beyond}"
-    )
+WRONG_CALLS: list[tuple[Callable[[Split], object], type[Exception], str]] = [
+    *(
+        (
+            lambda train, rows=rows: train.take(rows),
+            TypeError,
+            "rows: expected a sequence of whole numbers, got",
+        )
+        for rows in ([0.5], [True, False], [[0, 1]], ["0"])
+    ),
+    *(
+        (
+            lambda train, row=row: train[row],
+            TypeError,
+            rf"row: expected an integer, got {type(row).__name__}; .*examples\(",
+        )
+        for row in (slice(0, 2), "0", 1.0, None)
+    ),
+    *(
+        (
+            lambda train, beyond=beyond: train[len(train) + beyond],
+            IndexError,
+            r"row: expected a number below \d+, the number of rows, got \d+",
+        )
+        for beyond in (0, 1, 1000)
+    ),
+    (
+        lambda train: train[-len(train) - 1],
+        IndexError,
+        r"row: expected a number below \d+, .* got -",
+    ),
+    *(
+        (
+            lambda train, start=start, stop=stop: train.examples(start, stop),
+            IndexError,
+            r"rows: expected 0 <= start <= stop <= \d+, got",
+        )
+        for start, stop in ((-1, 2), (3, 2), (0, 10**9))
+    ),
+    *(
+        (
+            lambda train, numbers=numbers: train.select(numbers),
+            ValueError,
+            "numbers: expected increasing row numbers",
+        )
+        for numbers in ([2, 1], [0, 0, 1])
+    ),
+]
 
-    with pytest.raises(IndexError, match=message):
-        train[len(train) + beyond]
-    with pytest.raises(IndexError, match="row: expected a number below"):
-        train[-len(train) - 1 - beyond]
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG_CALLS)
+def test_split__rejects_wrong_rows(
+    train: Split, call: Callable[[Split], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"^{message}"):
+        call(train)
 
 
 def test_rows_out_of_range__are_clear_errors_in_splits_subsets_and_mixes(train: Split) -> None:
@@ -127,26 +166,12 @@ def test_rows_out_of_range__are_clear_errors_in_splits_subsets_and_mixes(train: 
             of_kind[len(of_kind)]
 
 
-@pytest.mark.parametrize("numbers", [[2, 1], [0, 0, 1]])
-def test_select__takes_increasing_numbers(train: Split, numbers: list[int]) -> None:
-    with pytest.raises(ValueError, match="numbers: expected increasing row numbers"):
-        train.select(numbers)
-
-
 def test_select__of_a_selection_is_a_selection_of_the_split(train: Split) -> None:
     few = train.select([1, 3, 4, 7]).select([0, 2, 3])
 
     assert few.examples().keys.tolist() == train.take([1, 4, 7]).keys.tolist()
     assert [few[i] for i in range(3)] == [train[1], train[4], train[7]]
     assert (len(few), few.tokens) == (3, int(train.lengths([1, 4, 7]).sum()))
-
-
-@pytest.mark.parametrize("wrong", [slice(0, 2), "0", 1.0, None])
-def test_getitem__rejects_non_integers(train: Split, wrong: Any) -> None:
-    message = rf"row: expected an integer, got {type(wrong).__name__}; .*examples\("
-
-    with pytest.raises(TypeError, match=message):
-        train[wrong]
 
 
 def test_repr__shows_counts(train: Split) -> None:
@@ -165,12 +190,6 @@ def test_repr_html__is_a_table_with_escaped_names(train: Split) -> None:
 
     assert '<th scope="row">&lt;b&gt;x</th>' in table
     assert f'<td class="n">{train.record.tokens:,}</td>' in table
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 10**9)])
-def test_examples__rejects_rows_out_of_range(train: Split, start: int, stop: int) -> None:
-    with pytest.raises(IndexError, match=r"rows: expected 0 <= start <= stop <= \d+, got"):
-        train.examples(start, stop)
 
 
 @pytest.mark.parametrize("row", [-1, 0, 10**9])

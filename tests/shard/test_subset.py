@@ -156,35 +156,35 @@ def test_subset__rounds_the_exact_share_up(share: float, documents: int, tmp_pat
         train.subset(shots=1)
 
 
-@pytest.mark.parametrize("wrong", [0, -0.1, 1.1, float("nan"), True, "0.5", [0.5]])
-def test_subset__rejects_an_invalid_share(train: md.Split, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"share: expected a number in \(0, 1\], got "):
-        train.subset(share=wrong)
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 10_000, 2.0, True])
-def test_subset__rejects_an_invalid_number_of_documents(
-    train: md.Split, doc_ids: list[str], wrong: Any
-) -> None:
-    most = len(set(doc_ids))
-
-    with pytest.raises(ValueError, match=f"documents: expected an integer from 1 to {most}"):
-        train.subset(documents=wrong)
+SHARE = r"share: expected a number in \(0, 1\], got "
+DOCUMENTS = (
+    r"documents: expected an integer from 1 to \d+, the number of documents in split 'train'"
+)
+ONE_SIZE = "expected one of documents, share and shots, got "
 
 
 @pytest.mark.parametrize(
-    ("sizes", "got"), [({}, "none"), ({"documents": 2, "shots": 1}, "documents and shots")]
+    ("options", "error", "message"),
+    [
+        *(
+            ({"share": wrong}, ValueError, SHARE)
+            for wrong in (0, -0.1, 1.1, float("nan"), True, "0.5", [0.5])
+        ),
+        *(({"documents": wrong}, ValueError, DOCUMENTS) for wrong in (0, -1, 10_000, 2.0, True)),
+        *(
+            ({"shots": wrong}, ValueError, "shots: expected an integer of at least 1")
+            for wrong in (0, 1.0, True)
+        ),
+        ({"documents": 1, "seed": -1}, ValueError, "seed: expected an integer in"),
+        ({}, TypeError, f"{ONE_SIZE}none$"),
+        ({"documents": 2, "shots": 1}, TypeError, f"{ONE_SIZE}documents and shots$"),
+    ],
 )
-def test_subset__rejects_other_than_one_size(
-    train: md.Split, sizes: dict[str, int], got: str
+def test_subset__rejects_wrong_options(
+    train: md.Split, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"expected one of documents, share and shots, got {got}$"):
-        train.subset(**sizes)
-
-
-def test_subset__rejects_an_invalid_seed(train: md.Split) -> None:
-    with pytest.raises(ValueError, match="seed: expected an integer in"):
-        train.subset(documents=1, seed=-1)
+    with pytest.raises(error, match=message):
+        train.subset(**options)
 
 
 def test_subset__rejects_a_split_without_documents(tmp_path: Path) -> None:

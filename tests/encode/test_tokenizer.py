@@ -178,13 +178,6 @@ def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
     assert tokenizer.core.encode(text).ids == made.byte_level().core.encode(text).ids
 
 
-def test_load__explains_how_to_convert_a_sentencepiece_model(tmp_path: Path) -> None:
-    (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>")
-
-    with pytest.raises(TokenizerError, match=r"convert a SentencePiece model with"):
-        load_tokenizer(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     "name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file", "../missing"]
 )
@@ -196,47 +189,47 @@ def test_load__reports_a_missing_file(
         load_tokenizer(name)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "Nope"}}'])
-def test_load__rejects_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(text)
-
-    with pytest.raises(
-        TokenizerError, match=r"tokenizer\.json: not a tokenizer of the tokenizers library"
-    ):
-        load_tokenizer(str(path))
+NO_TOKENIZER = r"tokenizer\.json: not a tokenizer of the tokenizers library"
+NO_OBJECT = r"special_tokens_map\.json: expected"
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '"x"'])
-def test_load__rejects_damaged_files_beside_a_tokenizer(tmp_path: Path, text: str) -> None:
-    vocab_file(tmp_path, CASED)
-    (tmp_path / "special_tokens_map.json").write_text(text)
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"spiece.model": b"\x0a\x0e\x0a\x05<unk>"},
+            "no tokenizer.json, vocab.txt, or .* convert a SentencePiece model with",
+        ),
+        *(
+            ({"tokenizer.json": data}, NO_TOKENIZER)
+            for data in (b"{", b"{}", b'{"model": {"type": "Nope"}}')
+        ),
+        *(
+            (
+                {"vocab.txt": "\n".join(CASED).encode(), "special_tokens_map.json": data},
+                NO_OBJECT,
+            )
+            for data in (b"{", b"[1]", b'"x"')
+        ),
+        *(
+            (
+                {"vocab.txt": "\n".join(piece for piece in CASED if piece != missing).encode()},
+                rf"vocab\.txt: not a BERT vocabulary.*\[{missing[1:-1]}\]",
+            )
+            for missing in ("[UNK]", "[CLS]", "[SEP]")
+        ),
+        (
+            {"vocab.txt": b"\x0a\x0e\xff\xfe<unk>"},
+            r"vocab\.txt: not valid UTF-8; pass a tokenizer\.json or a vocab\.txt",
+        ),
+    ],
+)
+def test_load__rejects_wrong_files(tmp_path: Path, files: dict[str, bytes], message: str) -> None:
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
 
-    with pytest.raises(TokenizerError, match=r"special_tokens_map\.json: expected"):
+    with pytest.raises(TokenizerError, match=message):
         load_tokenizer(str(tmp_path))
-
-
-@pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
-def test_load__rejects_a_vocabulary_without_the_special_tokens_of_bert(
-    tmp_path: Path, missing: str
-) -> None:
-    path = vocab_file(tmp_path, [piece for piece in CASED if piece != missing])
-
-    with pytest.raises(
-        TokenizerError, match=rf"vocab\.txt: not a BERT vocabulary.*\[{missing[1:-1]}\]"
-    ):
-        load_tokenizer(str(path))
-
-
-def test_load__rejects_a_binary_file(tmp_path: Path) -> None:
-    path = tmp_path / "spiece.model"
-    path.write_bytes(b"\x0a\x0e\xff\xfe<unk>")
-
-    with pytest.raises(
-        TokenizerError,
-        match=r"spiece\.model: not valid UTF-8; pass a tokenizer\.json or a vocab\.txt",
-    ):
-        load_tokenizer(str(path))
 
 
 def test_load__reports_an_unreachable_hub_once(tmp_path: Path) -> None:
@@ -293,26 +286,18 @@ def test_tokenizer__is_equal_after_pickling(name: str) -> None:
     assert again.core.encode("[SEP] p53").ids == tokenizer.core.encode("[SEP] p53").ids
 
 
-def test_tokenizer__keeps_unusual_special_tokens_after_pickling(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "mask"), [("<hide>", len(CASED)), ("<missing>", -1)])
+def test_tokenizer__has_the_same_special_tokens_after_pickling(
+    tmp_path: Path, name: str, mask: int
+) -> None:
     vocab_file(tmp_path, [*CASED, "<hide>"])
-    (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "<hide>"}')
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"mask_token": name}))
     tokenizer = load_tokenizer(str(tmp_path))
 
     again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301 - our own
 
     assert again.ids == tokenizer.ids
-    assert again.ids.mask == len(CASED)
-
-
-def test_tokenizer__finds_no_other_special_token_after_pickling(tmp_path: Path) -> None:
-    vocab_file(tmp_path, CASED)
-    (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "<missing>"}')
-    tokenizer = load_tokenizer(str(tmp_path))
-
-    again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301 - our own
-
-    assert again.ids == tokenizer.ids
-    assert again.ids.mask == -1
+    assert again.ids.mask == mask
 
 
 def test_parse_tokenizer__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> None:

@@ -300,25 +300,3 @@ def test_counts__sum_over_documents() -> None:
     }
     assert count_by_reason(counts) == {"a": 3, "b": 3}
     assert count_by_reason({"a": np.zeros(2, np.int64)}) == {}
-
-
-def test_documents__worked_example() -> None:
-    """The batch in the module's docstring."""
-    first = made.of_words(["Aspirin", "helps", "."], [(0, 1)], label="Chemical")
-    second = made.of_words(["It", "does", "."])
-
-    documents = Documents.from_documents([first, second])
-
-    assert documents.line == "Aspirin helps .\nIt does ."
-    assert documents.starts.tolist() == [0, 16]
-    assert documents.ends.tolist() == [15, 25]
-    mentions = documents.mentions
-    assert mentions.offsets.tolist() == [0, 1, 1]
-    assert (mentions.starts.tolist(), mentions.ends.tolist()) == ([0], [7])
-    assert (mentions.labels.tolist(), mentions.names) == ([0], ["Chemical"])
-    words = documents.words
-    assert words.offsets.tolist() == [0, 3, 6]
-    assert words.starts.tolist() == [0, 8, 14, 16, 19, 24]
-    assert words.ends.tolist() == [7, 13, 15, 18, 23, 25]
-    assert documents.has_words.tolist() == [True, True]
-    assert next(iter(documents)).sentences is None

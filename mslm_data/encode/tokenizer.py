@@ -143,7 +143,35 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
     """
     with library_errors("tokenizer.json: not a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
-    return _prepare(core, names or {})
+
+    core.no_truncation()
+    core.no_padding()
+    if isinstance(core.model, models.BPE):
+        core.model.dropout = None
+    core.encode_special_tokens = True  # encode `[SEP]` in text as text
+
+    changed_text = core.to_str()
+    # ByteLevel may be nested in a Sequence, so search the whole pre-tokenizer.
+    pre_tokenizer = json.dumps(json.loads(changed_text)["pre_tokenizer"])
+    prefix, suffix = _find_special_around(core)
+
+    wanted = _USUAL | {kind: (name,) for kind, name in (names or {}).items()}
+    known = {kind: _find_id(core, tokens) for kind, tokens in wanted.items()}
+    added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
+    present = {id_ for id_ in known.values() if id_ >= 0}
+    return Tokenizer(
+        core=core,
+        ids=TokenIds(
+            size=max(core.get_vocab(with_added_tokens=True).values()) + 1,
+            special=tuple(sorted(added | present | set(prefix) | set(suffix))),
+            **known,
+        ),
+        prefix=prefix,
+        suffix=suffix,
+        lead=" " if '"ByteLevel"' in pre_tokenizer else "",
+        json=changed_text,
+        digest=hashlib.sha256(changed_text.encode()).hexdigest(),
+    )
 
 
 def open_tokenizer(file: Path) -> tokenizers.Tokenizer:
@@ -173,8 +201,6 @@ def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except TokenizerError:
-        raise
     except BaseException as error:
         # A Rust panic is a BaseException, whose class cannot be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
@@ -191,8 +217,8 @@ def _read_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
 
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         with library_errors(f"{folder}: cannot read vocab.json and merges.txt as byte-level BPE: "):
-            core = _make_byte_level(folder)
-        return _prepare(core, names)
+            text = _make_byte_level(folder)
+        return parse_tokenizer(text, names)
 
     raise TokenizerError(
         f"{folder}: no tokenizer.json, vocab.txt, or vocab.json with merges.txt found; convert a "
@@ -258,8 +284,8 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> str:
     return content
 
 
-def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
-    """Make a RoBERTa tokenizer from its vocabulary and merges."""
+def _make_byte_level(folder: Path) -> str:
+    """Make the `tokenizer.json` of a RoBERTa tokenizer from its vocabulary and merges."""
     core = tokenizers.Tokenizer(
         models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     )
@@ -273,46 +299,8 @@ def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
         )
     special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     core.add_special_tokens([token for token in special if token in vocab])
-    return core
-
-
-def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
-    """Switch off truncation, padding and dropout, and find the special ids.
-
-    Args:
-        core: Tokenizer of the library; changed.
-        names: Kind of special token -> token, for tokens with unusual names.
-    """
-    core.no_truncation()
-    core.no_padding()
-    if isinstance(core.model, models.BPE):
-        core.model.dropout = None
-    core.encode_special_tokens = True  # encode `[SEP]` in text as text
-
-    text = core.to_str()
-    # ByteLevel may be nested in a Sequence, so search the whole pre-tokenizer.
-    pre_tokenizer = json.dumps(json.loads(text)["pre_tokenizer"])
-    prefix, suffix = _find_special_around(core)
-
-    known = {
-        kind: _find_id(core, (names[kind],) if kind in names else usual)
-        for kind, usual in _USUAL.items()
-    }
-    added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
-    present = {id_ for id_ in known.values() if id_ >= 0}
-    return Tokenizer(
-        core=core,
-        ids=TokenIds(
-            size=max(core.get_vocab(with_added_tokens=True).values()) + 1,
-            special=tuple(sorted(added | present | set(prefix) | set(suffix))),
-            **known,
-        ),
-        prefix=prefix,
-        suffix=suffix,
-        lead=" " if '"ByteLevel"' in pre_tokenizer else "",
-        json=text,
-        digest=hashlib.sha256(text.encode()).hexdigest(),
-    )
+    content: str = core.to_str()
+    return content
 
 
 def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:

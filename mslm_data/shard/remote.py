@@ -73,8 +73,9 @@ class RemoteFolder:
         make = partial(
             remote.fetch, self.url, name=name, size=size, sha256=sha256, max_bytes=_MAX_BYTES
         )
+        folder = cache.folder("shards", error=FetchError).absolute()
         try:
-            return cache.make_once(_cached(sha256, name), make, error=FetchError)
+            return cache.make_once(folder / _cached_name(sha256, name), make, error=FetchError)
         except RemoteError as error:
             expected = f"{size} bytes" if size is not None else "a file"
             raise FetchError(
@@ -122,13 +123,13 @@ class RemoteFolder:
 
     def _check_room(self, manifest: Manifest) -> None:
         """Check that the cache has room for all shards, before the first is downloaded."""
+        folder = cache.folder("shards", error=FetchError)
         sizes = {
             shard.sha256: shard.bytes
             for split in manifest.splits.values()
             for shard in split.shards
-            if not _cached(shard.sha256, shard.file).exists()
+            if not (folder / _cached_name(shard.sha256, shard.file)).exists()
         }
-        folder = cache.folder("shards", error=FetchError)
         free = shutil.disk_usage(folder).free
         needed = sum(sizes.values())
         if needed > free:
@@ -139,10 +140,9 @@ class RemoteFolder:
             )
 
 
-def _cached(sha256: str, name: str) -> Path:
-    """Return the place of a file in the cache."""
-    shards = cache.folder("shards", error=FetchError)
-    return shards.absolute() / f"{sha256}{PurePosixPath(name).suffix}"
+def _cached_name(sha256: str, name: str) -> str:
+    """Return the name of a file in the cache."""
+    return f"{sha256}{PurePosixPath(name).suffix}"
 
 
 class RemoteShard(Shard):

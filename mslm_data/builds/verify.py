@@ -24,7 +24,7 @@ from mslm_data.io.files import canonical_json, hash_file
 from mslm_data.shard.laws import broken, row_laws
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
-from mslm_data.shard.subset import begin_documents
+from mslm_data.shard.subset import begins_document
 
 
 class Problem(NamedTuple):
@@ -180,7 +180,7 @@ def _check_split(folder: Path, split: str, manifest: Manifest) -> Iterator[Probl
         yield from (Problem(f"{split}/{path.name}", what) for what in found)
         if not found:
             keys.append(shard.columns().keys)
-            documents += int(begin_documents(shard.batch).sum())
+            documents += int(begins_document(shard.batch).sum())
 
     all_keys = np.concatenate([*keys, np.empty(0, np.uint64)])
     duplicates = len(all_keys) - len(np.unique(all_keys))

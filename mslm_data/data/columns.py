@@ -46,6 +46,11 @@ class Column:
         """Arrow type of the whole column."""
         return self.type if self.per == "row" else pa.list_(self.type)
 
+    @property
+    def field(self) -> str:
+        """Field of `Examples`, in the plural for a value per row, such as `keys` for `key`."""
+        return f"{self.name}s" if self.per == "row" else self.name
+
 
 COLUMNS = (
     Column("key", pa.uint64(), "row"),

@@ -156,7 +156,7 @@ class Shard:
 
     def _view(self, batch: pa.RecordBatch) -> Examples:
         """Return the columns needed for masking, after checking nulls and offsets."""
-        lists: dict[str, Ragged] = {}
+        fields: dict[str, Any] = {}
         names = self.manifest.schema.names
         for column in COLUMNS:
             if column.name not in names:
@@ -165,37 +165,27 @@ class Shard:
             is_list = column.per != "row"
             if array.null_count or (is_list and array.values.null_count):
                 raise self._damaged(f"{column.name}: the column has nulls")
-            if not is_list or pa.types.is_string(column.type):
+            if pa.types.is_string(column.type):
+                continue
+            if not is_list:
+                fields[column.field] = plain_arrow.numbers(array)
                 continue
 
             values, offsets = map(plain_arrow.numbers, (array.values, array.offsets))
             falls = np.any(offsets[1:] < offsets[:-1])
             if len(offsets) and (offsets[0] < 0 or falls or offsets[-1] > len(values)):
                 raise self._damaged(f"{column.name}: offsets fall or exceed the column")
-            like = lists.get(_LIKE[column.per])
+            like = fields.get(_LIKE[column.per])
             if like is not None and not np.array_equal(like.offsets, offsets):
                 raise self._damaged(
                     f"{column.name}: expected as many items in each row as {_LIKE[column.per]}"
                 )
-            lists[column.name] = Ragged(values, offsets)
+            fields[column.field] = Ragged(values, offsets)
 
-        doc_labels = None
-        if "doc_label" in names:
-            doc_labels = plain_arrow.numbers(batch.column("doc_label"))
-        return Examples(
-            keys=plain_arrow.numbers(batch.column("key")),
-            input_ids=lists["input_ids"],
-            word_ids=lists["word_ids"],
-            bio=lists["bio"],
-            span_starts=lists["span_starts"],
-            span_ends=lists["span_ends"],
-            span_labels=lists["span_labels"],
-            ids=self.manifest.token_ids,
-            doc_labels=doc_labels,
-            sentence_starts=lists.get("sentence_starts"),
-            token_starts=lists.get("token_starts"),
-            token_ends=lists.get("token_ends"),
-        )
+        # Masking needs neither scores nor contexts.
+        for name in ("span_scores", "span_contexts"):
+            fields.pop(name, None)
+        return Examples(ids=self.manifest.token_ids, **fields)
 
     def _damaged(self, what: str) -> ShardError:
         return ShardError(f"{self.path}: {what}; the file is damaged")

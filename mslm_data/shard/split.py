@@ -36,7 +36,7 @@ from mslm_data.shard.row_numbers import (
     resolve_row,
     resolve_stop,
 )
-from mslm_data.shard.subset import begin_documents, draw_subset
+from mslm_data.shard.subset import begins_document, draw_subset
 
 Picks: TypeAlias = list[tuple[Shard, slice | RowNumbers, RowNumbers]]
 """For each shard: places of its rows in the request, and row numbers within the shard."""
@@ -227,6 +227,7 @@ class Split(Rows):
         self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
+        self._columns = manifest.optional_columns
 
         self._shards = _make_shards(self.place, name, manifest) if shards is None else shards
         rows = np.array([shard.rows for shard in self.record.shards], np.int64)
@@ -263,7 +264,7 @@ class Split(Rows):
         """Number of documents with rows."""
         if self.numbers is None:
             return self.record.written
-        return sum(int(begin_documents(batch).sum()) for batch in self.batches(["doc_id"]))
+        return sum(int(begins_document(batch).sum()) for batch in self.batches(["doc_id"]))
 
     @cached_property
     def digest(self) -> str:
@@ -404,8 +405,7 @@ class Split(Rows):
         shards have these columns.
         """
         parts = [(shard.columns(), places, local) for shard, places, local in self.picks(rows)]
-        columns = self.manifest.optional_columns
-        return gather_examples(parts, len(rows), self.token_ids, columns=columns)
+        return gather_examples(parts, len(rows), self.token_ids, columns=self._columns)
 
     def examples(
         self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0

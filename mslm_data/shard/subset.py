@@ -77,7 +77,7 @@ def draw_subset(
     return np.flatnonzero(is_chosen[document_of_row])
 
 
-def begin_documents(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def begins_document(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Return whether each row begins a document, bool `[N]`. Its rows are contiguous.
 
     Args:
@@ -94,7 +94,7 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
     hashes = [np.empty(0, np.uint64)]
     for batch in split.batches(["doc_id"]):
         # Hash the id of the first row of a document only.
-        begins = begin_documents(batch)
+        begins = begins_document(batch)
         firsts = np.flatnonzero(begins)
         run_hashes = hash_ids(batch.column("doc_id").take(pa.array(firsts)).to_pylist())
         hashes.append(run_hashes[np.cumsum(begins) - 1])

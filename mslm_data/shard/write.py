@@ -26,8 +26,6 @@ from mslm_data.io.files import writing_whole
 _MAGIC = b"ARROW1\0\0"
 _PIECE = 256 << 10
 """Number of bytes hashed and written at once."""
-_FIELDS = {"key": "keys", "doc_id": "doc_ids", "doc_label": "doc_labels", "text": "texts"}
-"""Column -> field of `Examples`, if the names differ."""
 
 
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z"
@@ -75,7 +73,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
     for column in COLUMNS:
         if column.name not in schema.names:
             continue
-        value: Any = getattr(examples, _FIELDS.get(column.name, column.name))
+        value: Any = getattr(examples, column.field)
         if column.per == "row":
             arrays.append(to_arrow(value, column.type))
             continue

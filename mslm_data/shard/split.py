@@ -86,15 +86,21 @@ class Rows(ABC):
     def digest(self) -> str | None:
         """Digest of the rows; None for a mix, whose row order has a digest."""
 
-    @abstractmethod
-    def epoch_rows(self, rows: RowNumbers, *, seed: int, epoch: int) -> RowNumbers:
-        """Convert positions within an epoch to row numbers for `take`.
+    def epoch_rows(
+        self,
+        rows: RowNumbers,
+        *,
+        seed: int,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
+        epoch: int,  # noqa: ARG002
+    ) -> RowNumbers:
+        """Convert positions within an epoch to row numbers for `take`; those of a split are equal.
 
         Args:
             rows: int64 `[R]` in `[0, len(self))`.
             seed: Seed in `[0, 2**63)`.
             epoch: Epoch in `[0, 2**63)`.
         """
+        return rows
 
     @abstractmethod
     def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
@@ -369,16 +375,6 @@ class Split(Rows):
 
         selected = rows if self.numbers is None else self.numbers[rows]
         return Split(self.folder, self.name, self.manifest, shards=self._shards, numbers=selected)
-
-    def epoch_rows(
-        self,
-        rows: RowNumbers,
-        *,
-        seed: int,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
-        epoch: int,  # noqa: ARG002
-    ) -> RowNumbers:
-        """Return the rows unchanged."""
-        return rows
 
     def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
         """Group rows by shard, and download the remote shards among these; see `Rows.picks`."""

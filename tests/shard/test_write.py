@@ -93,9 +93,7 @@ def test_write_piece__is_readable_by_all_readers(
         assert (not rows) or ("span_concepts" in rows[0], "text" in rows[0]) == (weak, text), reader
 
 
-def test_write_piece__built_folder_is_readable_by_all_readers(
-    one_build: Path, tmp_path: Path
-) -> None:
+def test_build__is_readable_by_all_readers(one_build: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     for split, of in load(one_build).items():
         ours = [of[i] for i in range(len(of))]
@@ -112,7 +110,7 @@ def test_write_piece__built_folder_is_readable_by_all_readers(
             assert [row for _, of_file in rows for row in of_file] == ours, rows[0][0]
 
 
-def test_write_piece__gives_datasets_the_documented_types(one_build: Path) -> None:
+def test_build__gives_datasets_the_documented_types(one_build: Path) -> None:
     datasets = pytest.importorskip("datasets")
 
     features = datasets.load_from_disk(str(one_build))["train"].features
@@ -174,7 +172,7 @@ def test_write_piece__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: P
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_write_piece__is_private(tmp_path: Path) -> None:
+def test_build__is_private(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     made.built(out)
@@ -191,7 +189,7 @@ def test_record_batch__copies_no_token() -> None:
     assert np.shares_memory(batch.column("input_ids").values.to_numpy(), examples.input_ids.values)
 
 
-def test_write_piece__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
+def test_write_stream_with_footer__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
     data = dual_file(record_batch(with_ids(three()), columns.schema(LABELS, set())))
 
     assert data[:4] == b"\xff\xff\xff\xff"

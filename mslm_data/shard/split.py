@@ -93,7 +93,9 @@ class Rows(ABC):
         seed: int,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
         epoch: int,  # noqa: ARG002
     ) -> RowNumbers:
-        """Convert positions within an epoch to row numbers for `take`; those of a split are equal.
+        """Convert positions within an epoch to row numbers for `take`.
+
+        The epochs of a split have the same rows, so its positions are row numbers.
 
         Args:
             rows: int64 `[R]` in `[0, len(self))`.

@@ -45,7 +45,7 @@ def command(folder: Path | str, to: str, out: Path, splits: tuple[str, ...], as_
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.progress import counting
-    from mslm_data.shard.export import OF_WORDS
+    from mslm_data.shard.export import FORMATS
 
     shards = load(folder)
     with counting("export", "rows") as count:
@@ -60,5 +60,5 @@ def command(folder: Path | str, to: str, out: Path, splits: tuple[str, ...], as_
     for name, size in exported.items():
         echo(f"{out / name}: {counted(size.rows, 'row')} in {counted(size.files, 'file')}")
     if protected:
-        from_ids = "" if to in OF_WORDS else ", as token ids can be turned back into it"
+        from_ids = "" if FORMATS[to].has_words else ", as token ids can be turned back into it"
         echo(f"{out}: patients' text{from_ids}")

@@ -8,9 +8,9 @@ An export is written to a temporary folder, which is renamed when complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -66,7 +66,7 @@ def export(
         splits: Name -> split.
         manifest: Manifest of the built folder.
         tokenizer: Tokenizer file, which is copied to the export.
-        to: Format, one of `WRITERS`.
+        to: Format, one of `FORMATS`.
         out: Folder to write: a new or an empty one.
         progress: Callback with the number of rows written, and of all rows.
 
@@ -80,13 +80,13 @@ def export(
         FetchError: A remote shard is unreachable.
         MissingExtraError: `to` is `docbin` and spaCy is not installed.
     """
-    if to not in WRITERS:
+    if to not in FORMATS:
         raise CallError(
-            f"to: expected one of {', '.join(WRITERS)}, got '{to}'{did_you_mean(to, WRITERS)}"
+            f"to: expected one of {', '.join(FORMATS)}, got '{to}'{did_you_mean(to, FORMATS)}"
         )
     if not splits:
         raise CallError("splits: expected one or more names, got none")
-    if to in OF_WORDS and not manifest.keeps_text:
+    if FORMATS[to].has_words and not manifest.keeps_text:
         raise ExportError(
             f"{out}: --to {to} needs the text of the rows, which the folder does not keep; build "
             "it with --set encode.keep_text=true"
@@ -103,13 +103,15 @@ def export(
     with making_folder(out, taken=occupied) as temporary:
         for name, split in splits.items():
             make_folder(temporary / name)
-            files = []
-            for file, rows in WRITERS[to](split, temporary / name):
-                files.append(file)
-                done += rows
+            size = 0
+            for record, batch in zip(split.record.shards, split.batches(), strict=True):
+                path = temporary / name / f"{Path(record.file).stem}.{FORMATS[to].suffix}"
+                with writing_whole(path) as file:
+                    FORMATS[to].write(batch, manifest.labels, file)
+                size += path.stat().st_size
+                done += batch.num_rows
                 progress(done, total)
-            size = sum(file.stat().st_size for file in files)
-            sizes[name] = ExportedSplit(len(split), len(files), size)
+            sizes[name] = ExportedSplit(len(split), len(split.record.shards), size)
 
         about = {
             "to": to,
@@ -125,73 +127,55 @@ def export(
     return sizes
 
 
-def _parquet(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:
-    """Write a Parquet file per shard."""
+def _write_parquet(batch: pa.RecordBatch, _labels: Sequence[str], file: BinaryIO) -> None:
+    """Write a Parquet file."""
     # Imported here, since it takes 0.1 s.
     from pyarrow import parquet
 
-    for path, batch in _shards(split, folder, "parquet"):
-        with writing_whole(path) as file:
-            parquet.write_table(pa.Table.from_batches([batch]), file)
-        yield path, batch.num_rows
+    parquet.write_table(pa.Table.from_batches([batch]), file)
 
 
-def _jsonl(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:
-    """Write a JSON Lines file per shard, with keys as decimal strings.
+def _write_jsonl(batch: pa.RecordBatch, _labels: Sequence[str], file: BinaryIO) -> None:
+    """Write a JSON object per line, with keys as decimal strings.
 
     Many JSON parsers convert integers above 2**53 to floats, which would round keys.
     """
-    encode = msgspec.json.encode
-    for path, batch in _shards(split, folder, "jsonl"):
-        with writing_whole(path) as file:
-            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                rows = batch.slice(start, _ROWS_AT_ONCE).to_pylist()
-                for row in rows:
-                    row["key"] = str(row["key"])
-                file.writelines(encode(row) + b"\n" for row in rows)
-        yield path, batch.num_rows
+    for row in _iter_rows(batch):
+        row["key"] = str(row["key"])
+        file.write(msgspec.json.encode(row) + b"\n")
 
 
-def _gliner(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:
-    """Write a JSON list of `{"tokenized_text", "ner"}` per shard; ends in `ner` are inclusive."""
-    for path, batch in _shards(split, folder, "json"):
-        with writing_whole(path) as file:
-            before = b"[\n"
-            for row in _words(batch, split):
-                ner = [[first, stop - 1, label] for first, stop, label in row.mentions]
-                record = {"tokenized_text": row.words, "ner": ner}
-                file.write(before + msgspec.json.encode(record))
-                before = b",\n"
-            file.write(b"\n]\n" if before != b"[\n" else b"[]\n")
-        yield path, batch.num_rows
+def _write_gliner(batch: pa.RecordBatch, labels: Sequence[str], file: BinaryIO) -> None:
+    """Write a JSON list of `{"tokenized_text", "ner"}`; ends in `ner` are inclusive."""
+    before = b"[\n"
+    for row in _iter_words(batch, labels):
+        ner = [[first, stop - 1, label] for first, stop, label in row.mentions]
+        record = {"tokenized_text": row.words, "ner": ner}
+        file.write(before + msgspec.json.encode(record))
+        before = b",\n"
+    file.write(b"\n]\n" if before != b"[\n" else b"[]\n")
 
 
-def _conll(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:
-    """Write a CoNLL file per shard, with a TAB-separated word and tag per line."""
-    for path, batch in _shards(split, folder, "conll"):
-        doc_id = None
-        with writing_whole(path) as file:
-            for row in _words(batch, split):
-                if row.doc_id != doc_id:
-                    doc_id = row.doc_id
-                    file.write(_CONLL_MARK)
-                rows = zip(row.words, row.tags(), strict=True)
-                lines = "".join(f"{word}\t{tag}\n" for word, tag in rows)
-                file.write(f"{lines}\n".encode())
-        yield path, batch.num_rows
+def _write_conll(batch: pa.RecordBatch, labels: Sequence[str], file: BinaryIO) -> None:
+    """Write a TAB-separated word and tag per line."""
+    doc_id = None
+    for row in _iter_words(batch, labels):
+        if row.doc_id != doc_id:
+            doc_id = row.doc_id
+            file.write(_CONLL_MARK)
+        rows = zip(row.words, row.tags(), strict=True)
+        lines = "".join(f"{word}\t{tag}\n" for word, tag in rows)
+        file.write(f"{lines}\n".encode())
 
 
-def _docbin(split: Split, folder: Path) -> Iterator[tuple[Path, int]]:
-    """Write a DocBin per shard, with a `Doc` per row, and mentions as entities."""
+def _write_docbin(batch: pa.RecordBatch, labels: Sequence[str], file: BinaryIO) -> None:
+    """Write a DocBin with a `Doc` per row, and mentions as entities."""
     spacy = _optional.load("spacy", wanted_by="export to docbin")
     vocab = spacy.vocab.Vocab()
-    for path, batch in _shards(split, folder, "spacy"):
-        docs = spacy.tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"])
-        for row in _words(batch, split):
-            docs.add(_doc(spacy, vocab, row))
-        with writing_whole(path) as file:
-            file.write(docs.to_bytes())
-        yield path, batch.num_rows
+    docs = spacy.tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"])
+    for row in _iter_words(batch, labels):
+        docs.add(_doc(spacy, vocab, row))
+    file.write(docs.to_bytes())
 
 
 def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
@@ -220,26 +204,35 @@ def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
     return doc
 
 
-def _words(batch: pa.RecordBatch, split: Split) -> Iterator[RowWords]:
+def _iter_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-        for row in batch.slice(start, _ROWS_AT_ONCE).to_pylist():
-            yield words_in_row(row, split.manifest.labels)
+        yield from batch.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-def _shards(split: Split, folder: Path, suffix: str) -> Iterator[tuple[Path, pa.RecordBatch]]:
-    """Yield the path of a file and the rows of each shard."""
-    for record, batch in zip(split.record.shards, split.batches(), strict=True):
-        yield folder / f"{Path(record.file).stem}.{suffix}", batch
+def _iter_words(batch: pa.RecordBatch, labels: Sequence[str]) -> Iterator[RowWords]:
+    return (words_in_row(row, labels) for row in _iter_rows(batch))
 
 
-Writer: TypeAlias = Callable[[Split, Path], Iterator[tuple[Path, int]]]
-WRITERS: Mapping[str, Writer] = {
-    "parquet": _parquet,
-    "jsonl": _jsonl,
-    "gliner": _gliner,
-    "docbin": _docbin,
-    "conll": _conll,
+class Format(NamedTuple):
+    """A format of exported files.
+
+    Attributes:
+        suffix: Suffix of the files.
+        write: Function that writes the rows of a shard to a file. Its arguments are the rows, the
+            label names, and the file.
+        has_words: Whether rows are words and mentions instead of columns. Default: False.
+    """
+
+    suffix: str
+    write: Callable[[pa.RecordBatch, Sequence[str], BinaryIO], None]
+    has_words: bool = False
+
+
+FORMATS: Mapping[str, Format] = {
+    "parquet": Format("parquet", _write_parquet),
+    "jsonl": Format("jsonl", _write_jsonl),
+    "gliner": Format("json", _write_gliner, has_words=True),
+    "docbin": Format("spacy", _write_docbin, has_words=True),
+    "conll": Format("conll", _write_conll, has_words=True),
 }
-"""Format -> function that writes a split to a folder, and yields path and rows of each file."""
-OF_WORDS = ("gliner", "docbin", "conll")
-"""Formats with words instead of columns."""
+"""Name -> format."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,51 +27,46 @@ from mslm_data.pipeline import EncodeOptions
 _EIGHT_BYTES = struct.Struct("<Q")
 
 
+@dataclass(eq=False)
 class Encoder:
-    """Encoder of documents as rows of at most `options.max_tokens` tokens."""
+    """Encoder of documents as rows of at most `options.max_tokens` tokens.
 
-    def __init__(
-        self,
-        table: WordTable,
-        labels: Mapping[str, int],
-        options: EncodeOptions,
-        *,
-        corpus: str = "",
-        weak: bool = False,
-        context: bool = False,
-        doc_labels: dict[str, int] | None = None,
-    ) -> None:
-        """Store the options.
+    Attributes:
+        table: Tokenizer with its cache of words.
+        labels: Label -> index. The caller may add labels later, before they are used.
+        options: Length of rows, where sentences are cut and joined, and whether to keep text.
+        corpus: Name of the corpus, part of the key of a row. Default: "".
+        weak: Whether to store concept and score of each mention. Default: False.
+        context: Whether to store context flags of each mention. Default: False.
+        doc_labels: Document label -> index; new labels are added. Default: None, no column
+            `doc_label`.
 
-        Args:
-            table: Tokenizer with its cache of words.
-            labels: Label -> index. The caller may add labels later, before they are used.
-            options: Length of rows, where sentences are cut and joined, and whether to keep text.
-            corpus: Name of the corpus, part of the key of a row. Default: "".
-            weak: Whether to store concept and score of each mention. Default: False.
-            context: Whether to store context flags of each mention. Default: False.
-            doc_labels: Document label -> index; new labels are added. Default: None, no column
-                `doc_label`.
+    Raises:
+        TokenizerError: `max_tokens` is too small for special tokens and another token.
+    """
 
-        Raises:
-            TokenizerError: `max_tokens` is too small for special tokens and another token.
-        """
-        self._table = table
-        self._tokenizer = table.tokenizer
-        self._labels = labels
-        self._options = options
-        self._weak = weak
-        self._context = context
-        self._corpus = corpus
-        self._doc_labels = doc_labels
+    table: WordTable
+    labels: Mapping[str, int]
+    options: EncodeOptions
+    _: KW_ONLY
+    corpus: str = ""
+    weak: bool = False
+    context: bool = False
+    doc_labels: dict[str, int] | None = None
 
-        num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        self._room = options.max_tokens - num_special
-        if self._room < 1:
+    def __post_init__(self) -> None:
+        max_tokens = self.options.max_tokens
+        if self.room < 1:
             raise TokenizerError(
-                f"max_tokens: expected at least {num_special + 1} (special tokens and one more), "
-                f"got {options.max_tokens}"
+                f"max_tokens: expected at least {max_tokens - self.room + 1} (special tokens and "
+                f"one more), got {max_tokens}"
             )
+
+    @property
+    def room(self) -> int:
+        """Maximum number of tokens of a row without its special tokens."""
+        tokenizer = self.table.tokenizer
+        return self.options.max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
 
     def encode(self, documents: Documents, sentences: Ranges) -> tuple[Examples, Counts]:
         """Encode documents. The rows of a document do not depend on other documents.
@@ -84,15 +80,15 @@ class Encoder:
             out or changed, and of sentences that were cut or are empty.
         """
         # Characters to tokens: of sentences, then of mentions.
-        layout = lay_out(documents, sentences, self._table)
-        mentions, counts = align(documents.mentions, layout, self._labels)
+        layout = lay_out(documents, sentences, self.table)
+        mentions, counts = align(documents.mentions, layout, self.labels)
 
         # Sentences to windows, one for each row.
-        protect = self._options.split == "mention"
-        windows = cut_sentences(layout, mentions, self._room, protect=protect)
+        protect = self.options.split == "mention"
+        windows = cut_sentences(layout, mentions, self.room, protect=protect)
         starts: Ragged | None = None
-        if self._options.join == "document":
-            windows, starts = join_sentences(windows, layout.sentence_documents, self._room)
+        if self.options.join == "document":
+            windows, starts = join_sentences(windows, layout.sentence_documents, self.room)
 
         # A mention longer than a window has a piece in each of several rows.
         pieces, rows = split_at(mentions, windows.firsts)
@@ -128,8 +124,9 @@ class Encoder:
             sentence_starts: int64, N rows, first token of each sentence in the window; None unless
                 sentences are joined.
         """
-        prefix = np.array(self._tokenizer.prefix, np.int64)
-        suffix = np.array(self._tokenizer.suffix, np.int64)
+        tokenizer = self.table.tokenizer
+        prefix = np.array(tokenizer.prefix, np.int64)
+        suffix = np.array(tokenizer.suffix, np.int64)
         offsets = make_offsets(windows.lengths + len(prefix) + len(suffix))
         wrapped = np.empty((2, offsets[-1]), np.int32)
         wrap_rows(windows.firsts, layout.ids, layout.words, prefix, suffix, offsets, wrapped)
@@ -143,7 +140,7 @@ class Encoder:
         labels = Ragged(pieces.labels, span_offsets)
 
         row_documents = layout.sentence_documents[windows.sentences]
-        digests = digest_documents(self._corpus, documents)[row_documents]
+        digests = digest_documents(self.corpus, documents)[row_documents]
         keys = np.empty(len(windows.firsts), np.uint64)
         name_rows(digests, layout.sentence_numbers[windows.sentences], windows.numbers, keys)
 
@@ -152,14 +149,14 @@ class Encoder:
             shifts = len(prefix) - np.repeat(windows.firsts, sentence_starts.lengths)
             places = (sentence_starts.values + shifts).astype(np.int32)
             optional["sentence_starts"] = Ragged(places, sentence_starts.offsets)
-        if self._options.keep_text:
+        if self.options.keep_text:
             optional |= _texts(documents.line, layout, windows, words, offsets)
-        if self._weak:
+        if self.weak:
             optional |= _concepts(documents.mentions, pieces)
-        if self._context and documents.mentions.contexts is not None:
+        if self.context and documents.mentions.contexts is not None:
             optional["span_contexts"] = documents.mentions.contexts[pieces.sources]
-        if self._doc_labels is not None:
-            optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[row_documents]
+        if self.doc_labels is not None:
+            optional["doc_labels"] = _doc_labels(documents, self.doc_labels)[row_documents]
 
         return Examples(
             keys=keys,
@@ -169,7 +166,7 @@ class Encoder:
             span_starts=starts,
             span_ends=ends,
             span_labels=labels,
-            ids=self._tokenizer.ids,
+            ids=tokenizer.ids,
             doc_ids=[documents.ids[number] for number in row_documents.tolist()],
             **optional,
         )

@@ -191,37 +191,24 @@ def test_load__reports_a_missing_file(
 
 NO_TOKENIZER = r"tokenizer\.json: not a tokenizer of the tokenizers library"
 NO_OBJECT = r"special_tokens_map\.json: expected"
+MODEL = "no tokenizer.json, vocab.txt, or .* convert a SentencePiece model with"
+VOCABULARY = "\n".join(CASED).encode()
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"spiece.model": b"\x0a\x0e\x0a\x05<unk>"},
-            "no tokenizer.json, vocab.txt, or .* convert a SentencePiece model with",
-        ),
-        *(
-            ({"tokenizer.json": data}, NO_TOKENIZER)
-            for data in (b"{", b"{}", b'{"model": {"type": "Nope"}}')
-        ),
-        *(
-            (
-                {"vocab.txt": "\n".join(CASED).encode(), "special_tokens_map.json": data},
-                NO_OBJECT,
-            )
-            for data in (b"{", b"[1]", b'"x"')
-        ),
-        *(
-            (
-                {"vocab.txt": "\n".join(piece for piece in CASED if piece != missing).encode()},
-                rf"vocab\.txt: not a BERT vocabulary.*\[{missing[1:-1]}\]",
-            )
-            for missing in ("[UNK]", "[CLS]", "[SEP]")
-        ),
-        (
-            {"vocab.txt": b"\x0a\x0e\xff\xfe<unk>"},
-            r"vocab\.txt: not valid UTF-8; pass a tokenizer\.json or a vocab\.txt",
-        ),
+        ({"spiece.model": b"\x0a\x0e\x0a\x05<unk>"}, MODEL),
+        ({"tokenizer.json": b"{"}, NO_TOKENIZER),
+        ({"tokenizer.json": b"{}"}, NO_TOKENIZER),
+        ({"tokenizer.json": b'{"model": {"type": "Nope"}}'}, NO_TOKENIZER),
+        ({"vocab.txt": VOCABULARY, "special_tokens_map.json": b"{"}, NO_OBJECT),
+        ({"vocab.txt": VOCABULARY, "special_tokens_map.json": b"[1]"}, NO_OBJECT),
+        ({"vocab.txt": VOCABULARY, "special_tokens_map.json": b'"x"'}, NO_OBJECT),
+        ({"vocab.txt": VOCABULARY.replace(b"[UNK]", b"")}, r"vocab\.txt: not a BERT.*\[UNK\]"),
+        ({"vocab.txt": VOCABULARY.replace(b"[CLS]", b"")}, r"vocab\.txt: not a BERT.*\[CLS\]"),
+        ({"vocab.txt": VOCABULARY.replace(b"[SEP]", b"")}, r"vocab\.txt: not a BERT.*\[SEP\]"),
+        ({"vocab.txt": b"\x0a\xff\xfe<unk>"}, r"vocab\.txt: not valid UTF-8; pass a tokenizer"),
     ],
 )
 def test_load__rejects_wrong_files(tmp_path: Path, files: dict[str, bytes], message: str) -> None:

@@ -89,56 +89,33 @@ def test_getitem__accepts_negative_rows(train: Split, rows: list[dict[str, Any]]
     assert train[np.int64(3)] == rows[3]
 
 
-WRONG_CALLS: list[tuple[Callable[[Split], object], type[Exception], str]] = [
-    *(
-        (
-            lambda train, rows=rows: train.take(rows),
-            TypeError,
-            "rows: expected a sequence of whole numbers, got",
-        )
-        for rows in ([0.5], [True, False], [[0, 1]], ["0"])
-    ),
-    *(
-        (
-            lambda train, row=row: train[row],
-            TypeError,
-            rf"row: expected an integer, got {type(row).__name__}; .*examples\(",
-        )
-        for row in (slice(0, 2), "0", 1.0, None)
-    ),
-    *(
-        (
-            lambda train, beyond=beyond: train[len(train) + beyond],
-            IndexError,
-            r"row: expected a number below \d+, the number of rows, got \d+",
-        )
-        for beyond in (0, 1, 1000)
-    ),
-    (
-        lambda train: train[-len(train) - 1],
-        IndexError,
-        r"row: expected a number below \d+, .* got -",
-    ),
-    *(
-        (
-            lambda train, start=start, stop=stop: train.examples(start, stop),
-            IndexError,
-            r"rows: expected 0 <= start <= stop <= \d+, got",
-        )
-        for start, stop in ((-1, 2), (3, 2), (0, 10**9))
-    ),
-    *(
-        (
-            lambda train, numbers=numbers: train.select(numbers),
-            ValueError,
-            "numbers: expected increasing row numbers",
-        )
-        for numbers in ([2, 1], [0, 0, 1])
-    ),
-]
+WHOLE = "rows: expected a sequence of whole numbers, got"
+BEYOND = r"row: expected a number below \d+, the number of rows, got -?\d+"
+RANGE = r"rows: expected 0 <= start <= stop <= \d+, got"
+ORDER = "numbers: expected increasing row numbers"
 
 
-@pytest.mark.parametrize(("call", "error", "message"), WRONG_CALLS)
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda rows: rows.take([0.5]), TypeError, WHOLE),
+        (lambda rows: rows.take([True, False]), TypeError, WHOLE),
+        (lambda rows: rows.take([[0, 1]]), TypeError, WHOLE),
+        (lambda rows: rows.take(["0"]), TypeError, WHOLE),
+        (lambda rows: rows[slice(0, 2)], TypeError, r"row: expected an integer, got slice; .*\("),
+        (lambda rows: rows["0"], TypeError, r"row: expected an integer, got str; .*examples\("),
+        (lambda rows: rows[1.0], TypeError, r"row: expected an integer, got float; .*examples\("),
+        (lambda rows: rows[None], TypeError, r"row: expected an integer, got NoneType; .*\("),
+        (lambda rows: rows[len(rows)], IndexError, BEYOND),
+        (lambda rows: rows[len(rows) + 1000], IndexError, BEYOND),
+        (lambda rows: rows[-len(rows) - 1], IndexError, BEYOND),
+        (lambda rows: rows.examples(-1, 2), IndexError, RANGE),
+        (lambda rows: rows.examples(3, 2), IndexError, RANGE),
+        (lambda rows: rows.examples(0, 10**9), IndexError, RANGE),
+        (lambda rows: rows.select([2, 1]), ValueError, ORDER),
+        (lambda rows: rows.select([0, 0, 1]), ValueError, ORDER),
+    ],
+)
 def test_split__rejects_wrong_rows(
     train: Split, call: Callable[[Split], object], error: type[Exception], message: str
 ) -> None:

@@ -109,27 +109,24 @@ def test_read_manifest__rejects_other_files(folder: Path, data: bytes) -> None:
         read_manifest(folder)
 
 
+NO_MANIFEST = "expected a manifest of mslm-data"
+SIZE = "Expected `int` (>= 1|<= )"
+SUM = "train: the counts of the shards do not add up to "
+MENTIONS = r"train: expected \d+ mentions according to the counts, got \d+"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda m: m.update(tags=["O"]), "the tags do not match the labels"),
-        (lambda m: m["tokenizer"].pop("ids"), "expected a manifest of mslm-data"),
-        (
-            lambda m: m["tokenizer"]["ids"].update(size=0),
-            "Expected `int` (>= 1|<= )",
-        ),
-        (
-            lambda m: m["tokenizer"]["ids"].update(size=1 << 40),
-            "Expected `int` (>= 1|<= )",
-        ),
+        (lambda m: m["tokenizer"].pop("ids"), NO_MANIFEST),
+        (lambda m: m["tokenizer"]["ids"].update(size=0), SIZE),
+        (lambda m: m["tokenizer"]["ids"].update(size=1 << 40), SIZE),
         (
             lambda m: m["tokenizer"]["ids"].update(mask=1144),
             "expected special ids below 1144, got 1144",
         ),
-        (
-            lambda m: m["tokenizer"]["ids"].update(pad=-2),
-            "Expected `int` >= -1",
-        ),
+        (lambda m: m["tokenizer"]["ids"].update(pad=-2), "Expected `int` >= -1"),
         (
             lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]),
             "expected special ids below 1144",
@@ -139,9 +136,9 @@ def test_read_manifest__rejects_other_files(folder: Path, data: bytes) -> None:
             lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]),
             "expected different labels",
         ),
-        (lambda m: m["pipeline"].pop("encode"), "expected a manifest of mslm-data"),
-        (lambda m: m["pipeline"]["annotate"].pop("weak"), "expected a manifest of mslm-data"),
-        (lambda m: m["pipeline"].update(annotate=[]), "expected a manifest of mslm-data"),
+        (lambda m: m["pipeline"].pop("encode"), NO_MANIFEST),
+        (lambda m: m["pipeline"]["annotate"].pop("weak"), NO_MANIFEST),
+        (lambda m: m["pipeline"].update(annotate=[]), NO_MANIFEST),
         (
             lambda m: train(m)["shards"][0].update(rows=-1),
             "expected a manifest of mslm-data: Expected `int` >= 0",
@@ -158,40 +155,19 @@ def test_read_manifest__rejects_other_files(folder: Path, data: bytes) -> None:
             lambda m: train(m)["shards"][1].update(train(m)["shards"][0]),
             "train: expected each shard once",
         ),
-        (
-            lambda m: train(m)["shards"][0].update(sha256="x"),
-            "Expected `str` matching regex",
-        ),
-        (lambda m: m["tokenizer"]["ids"].update(size="many"), "expected a manifest of mslm-data"),
+        (lambda m: train(m)["shards"][0].update(sha256="x"), "Expected `str` matching regex"),
+        (lambda m: m["tokenizer"]["ids"].update(size="many"), NO_MANIFEST),
         (
             lambda m: train(m).update(read=1),
             r"train: expected read = written \+ set aside, got 1 = \d+ \+ 0",
         ),
-        (
-            lambda m: train(m).update(tokens=1),
-            "train: the counts of the shards do not add up to ",
-        ),
-        (
-            lambda m: train(m).update(sequences=1),
-            "train: the counts of the shards do not add up to ",
-        ),
-        (
-            lambda m: train(m).update(mentions=1),
-            "train: the counts of the shards do not add up to ",
-        ),
-        (
-            lambda m: train(m)["shards"].pop(),
-            "train: the counts of the shards do not add up to ",
-        ),
-        (
-            lambda m: train(m).update(cut_pieces=1),
-            r"train: expected \d+ mentions according to the counts, got \d+",
-        ),
-        (
-            lambda m: train(m).setdefault("left_out", {}).update(x=1),
-            r"train: expected \d+ mentions according to the counts, got \d+",
-        ),
-        (lambda m: train(m)["shards"][0].pop("rows"), "expected a manifest of mslm-data"),
+        (lambda m: train(m).update(tokens=1), SUM),
+        (lambda m: train(m).update(sequences=1), SUM),
+        (lambda m: train(m).update(mentions=1), SUM),
+        (lambda m: train(m)["shards"].pop(), SUM),
+        (lambda m: train(m).update(cut_pieces=1), MENTIONS),
+        (lambda m: train(m).setdefault("left_out", {}).update(x=1), MENTIONS),
+        (lambda m: train(m)["shards"][0].pop("rows"), NO_MANIFEST),
     ],
 )
 def test_read_manifest__rejects_contradictions(folder: Path, change: Change, message: str) -> None:

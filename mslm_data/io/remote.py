@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path, PurePosixPath
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -42,12 +41,13 @@ _AT_ONCE = 1 << 20
 _BLOCK = 16 << 20
 """Bytes per request to an object store, and of memory per file."""
 _END_S = 2.0
-"""Seconds to wait for the threads to end after an error or interrupt."""
+"""Seconds to wait for a cancelled download in the background."""
 _HTTP = ("http://", "https://")
 _VERSIONS = frozenset({"ETag", "Last-Modified", "Content-MD5", "Digest"})
 """Headers by which an http server tells that a file has changed."""
 _ACCESSED = re.compile(r"access|^a?time$", re.IGNORECASE)
 """Details of a file that reading changes."""
+_IS_CANCELLED = "a cancelled download"
 _CANCELLED: ContextVar[Event] = ContextVar("_CANCELLED", default=Event())  # noqa: B039 - never set
 """Event that cancels the downloads of the current thread."""
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
@@ -81,6 +81,9 @@ class RemoteError(Exception):
         self.reason = reason
         self.missing = missing
         self.final = final
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 def redact_url(url: str) -> str:
@@ -129,7 +132,6 @@ def fetch(
     name: str = "",
     size: int | None = None,
     sha256: str = "",
-    etag: str = "",
     max_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> None:
@@ -141,7 +143,6 @@ def fetch(
         name: Path of the file below the folder. Default: "", `url` is the file.
         size: Expected size in bytes. Default: None, unknown.
         sha256: Expected digest. Default: "", not checked.
-        etag: Expected version in an object store. Default: "", not checked.
         max_bytes: Maximum size in bytes, used if `size` is None. Default: None, no limit.
         progress: Callback for progress. Default: None.
 
@@ -153,7 +154,7 @@ def fetch(
 
     def attempt() -> None:
         with open_private(target) as file:
-            for piece, total in _stream(url, name, size, sha256, etag, max_bytes):
+            for piece, total in _stream(url, name, size, sha256, max_bytes):
                 file.write(piece)
                 if progress is not None:
                     progress(target.name, file.tell(), total)
@@ -165,7 +166,7 @@ def read(url: str, name: str, *, max_bytes: int, tries: int = TRIES) -> bytes:
     """Return the content of a file of at most `max_bytes` bytes; see `fetch`."""
 
     def attempt() -> bytes:
-        return b"".join(piece for piece, _ in _stream(url, name, None, "", "", max_bytes))
+        return b"".join(piece for piece, _ in _stream(url, name, None, "", max_bytes))
 
     return _retry(attempt, tries)
 
@@ -218,38 +219,15 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
 
 def together(jobs: Iterable[Callable[[], object]]) -> None:
     """Run download jobs in up to `TOGETHER` threads. The first error cancels all others."""
-    todo = list(jobs)
-    shared = iter(todo)
-    stop = Event()
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def work() -> None:
-        _CANCELLED.set(stop)
-        try:
-            for job in shared:
-                if stop.is_set():
-                    break
-                job()
-        except BaseException as error:  # noqa: BLE001 - the calling thread raises it
-            ended.put(error)
-        else:
-            ended.put(None)
-
-    # Daemons, since a library may wait for `STALL_S` seconds after an error or an interrupt.
-    threads = [Thread(target=work, daemon=True) for _ in range(min(TOGETHER, len(todo)))]
-    for thread in threads:
-        thread.start()
+    cancelled = Event()
+    pool = ThreadPoolExecutor(TOGETHER, initializer=_CANCELLED.set, initargs=(cancelled,))
     try:
-        for _ in threads:
-            error = ended.get()
-            if error is not None:
-                raise error
+        for done in as_completed([pool.submit(job) for job in jobs]):
+            done.result()
     finally:
-        # Give the threads time to remove incomplete files.
-        stop.set()
-        end = time.monotonic() + _END_S
-        for thread in threads:
-            thread.join(max(0, end - time.monotonic()))
+        # Running jobs end with their next piece, or when their server has stalled for `STALL_S`.
+        cancelled.set()
+        pool.shutdown(cancel_futures=True)
 
 
 class Background(Thread):
@@ -285,9 +263,11 @@ def _retry(ask: Callable[[], T], tries: int = TRIES) -> T:
             return ask()
         except RemoteError as error:
             if error.final or attempt == tries:
-                reason = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
-                raise RemoteError(reason, missing=error.missing, final=error.final) from None
-        _CANCELLED.get().wait(PAUSE_S * 2 ** (attempt - 1))
+                if attempt > 1:
+                    error.reason += f" ({attempt} tries)"
+                raise
+        if _CANCELLED.get().wait(PAUSE_S * 2 ** (attempt - 1)):
+            raise RemoteError(_IS_CANCELLED, final=True)
     raise AssertionError("the last try returns or raises")
 
 
@@ -298,10 +278,11 @@ def _fetch_listed(url: str, name: str, below: str, info: Mapping[str, Any], targ
     if url.startswith(_HTTP):
         size = size or None  # some servers say 0 for any file
     try:
-        fetch(url, target / below, name=name, size=size, etag=info.get("ETag", ""))
+        fetch(url, target / below, name=name, size=size)
     except RemoteError as error:
-        reason = f"{error.reason} for {name}" if name else error.reason
-        raise RemoteError(reason, missing=error.missing, final=error.final) from None
+        if name:
+            error.reason += f" for {name}"
+        raise
 
 
 def _list(url: str, name: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
@@ -313,12 +294,7 @@ def _list(url: str, name: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     """
     try:
         fs, root = _filesystem(url, name)
-        try:
-            info = fs.info(root)
-        except FileNotFoundError:
-            if url.startswith(_HTTP):
-                raise
-            info = {"type": "directory"}  # some object stores have no folders
+        info = fs.info(root)
         infos = {root: info} if info["type"] == "file" else fs.find(root, detail=True)
     except Exception as error:  # noqa: BLE001 - libraries raise anything
         raise _in_words(error, url) from None
@@ -343,7 +319,7 @@ def _inside(root: str, remote: str) -> str:
 
 
 def _stream(
-    url: str, name: str, size: int | None, sha256: str, etag: str, max_bytes: int | None
+    url: str, name: str, size: int | None, sha256: str, max_bytes: int | None
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the content of a file in pieces, each with the size that the server told, or 0.
 
@@ -360,15 +336,13 @@ def _stream(
     try:
         fs, path = _filesystem(url, name)
         with fs.open(path, "rb", **how) as file:
-            if etag and getattr(file, "details", {}).get("ETag", etag) != etag:
-                raise RemoteError("a file that was replaced while it was copied", final=True)
             told = file.r.content_length if is_http else getattr(file, "size", None)
             while piece := file.read(_AT_ONCE):
                 count += len(piece)
                 if limit is not None and count > limit:
                     raise RemoteError(f"more than {limit} bytes")
                 if _CANCELLED.get().is_set():
-                    raise RemoteError("a cancelled download", final=True)
+                    raise RemoteError(_IS_CANCELLED, final=True)
                 digest.update(piece)
                 yield piece, told or 0
     except Exception as error:  # noqa: BLE001 - libraries raise anything

@@ -8,13 +8,13 @@ links within the folder, has no size limit, and is missing from Python 3.11.0 to
 from __future__ import annotations
 
 import gzip
-import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
@@ -37,9 +37,6 @@ _DAMAGED = (
 )
 """Exceptions raised for damaged archives; RuntimeError for a zip that is encrypted or uses an
 unknown compression."""
-_Entry = tuple[str, int, Any]
-"""Stored name, size in bytes, and stream; None for a folder, `_OTHER` for links and devices."""
-_OTHER = object()
 
 
 class Member(NamedTuple):
@@ -54,6 +51,16 @@ class Member(NamedTuple):
     pieces: Iterator[bytes] | None
 
 
+class _Entry(NamedTuple):
+    """Hold one entry of an archive as it is stored; links and devices are neither of both."""
+
+    name: str
+    size: int
+    is_folder: bool
+    is_file: bool
+    open: Callable[[], Any]
+
+
 def is_archive(name: str) -> bool:
     """Return whether a file name has the suffix of an archive."""
     return name.lower().endswith(SUFFIXES)
@@ -61,12 +68,14 @@ def is_archive(name: str) -> bool:
 
 def stem(name: str) -> str:
     """Return an archive's name without its suffix: `corpus.tar.gz` -> `corpus`."""
-    longest = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
-    return name[: len(name) - len(longest)] if longest else name
+    for suffix in SUFFIXES:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)]
+    return name
 
 
-def unpack(path: Path, folder: Path, *, error: type[MslmDataError] = SourceError) -> Path:
-    """Unpack an archive into a new folder. After an error, the folder is removed.
+def unpack(path: Path, folder: Path, *, error: type[MslmDataError] = SourceError) -> None:
+    """Unpack an archive into a folder, where files of a rejected archive remain.
 
     Args:
         path: File with one of `SUFFIXES`.
@@ -77,52 +86,46 @@ def unpack(path: Path, folder: Path, *, error: type[MslmDataError] = SourceError
     Raises:
         OSError: The disk is full or not writable.
     """
-    make_folder(folder.parent)
-    folder.mkdir(mode=0o700)
-    try:
-        for name, pieces in members(path, error=error):
-            target = folder / name
-            try:
-                if pieces is None:
-                    make_folder(target)
-                    continue
-                if target.exists():
-                    raise FileExistsError
-                file = open_private(target)
-            except (FileExistsError, NotADirectoryError):
-                raise error(
-                    f"{path.name}: member '{name}': another member of the archive has the same "
-                    "name; the archive is not unpacked"
-                ) from None
-            with file:
-                file.writelines(pieces)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
+    make_folder(folder)
+    for name, pieces in members(path, error=error):
+        target = folder / name
+        try:
+            if pieces is None:
+                make_folder(target)
+            elif target.exists():
+                raise FileExistsError
+            else:
+                with open_private(target) as file:
+                    file.writelines(pieces)
+        except (FileExistsError, NotADirectoryError):
+            raise error(
+                f"{path.name}: member '{name}': another member of the archive has the same name; "
+                "the archive is not unpacked"
+            ) from None
 
 
 def members(path: Path, *, error: type[MslmDataError] = SourceError) -> Iterator[Member]:
     """Yield the members of an archive in stored order, after the checks of `unpack`."""
-    entries = _zipped(path) if path.name.lower().endswith(".zip") else _tarred(path)
+    entries = _zipped(path) if path.name.lower().endswith(".zip") else _tarred(path, error)
     left = MAX_BYTES
     with _readable(path, error):
-        for name, size, stream in entries:
-            where = f"{path.name}: member '{name}'"
-            if not _is_inside(name):
+        for entry in entries:
+            where = f"{path.name}: member '{entry.name}'"
+            if not _is_inside(entry.name):
                 raise error(f"{where}: expected a path inside the archive; not unpacked")
-            if stream is _OTHER:
+            if not (entry.is_folder or entry.is_file):
                 raise error(
                     f"{where}: expected a plain file or a folder, got a link or a device; not "
                     "unpacked"
                 )
-            left -= max(size, _BLOCK)
+            left -= max(entry.size, _BLOCK)
             if left < 0:
                 raise error(
                     f"{path.name}: expected at most {MAX_BYTES} bytes unpacked, got more; if you "
                     "trust it, unpack it yourself and pass the unpacked files"
                 )
-            yield Member(PurePosixPath(name), stream and _pieces(path, stream, error))
+            pieces = None if entry.is_folder else _pieces(path, entry, error)
+            yield Member(PurePosixPath(entry.name), pieces)
 
 
 def _is_inside(name: str) -> bool:
@@ -138,11 +141,6 @@ def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
     """Convert exceptions for damaged archives to `error`."""
     try:
         yield
-    except _HeaderError:
-        raise error(
-            f"{path.name}: the header of a member is too large, and could fill memory; if you "
-            "trust the archive, unpack it yourself and pass the folder"
-        ) from None
     except _DAMAGED as problem:
         reason = getattr(problem, "strerror", None) or type(problem).__name__
         raise error(
@@ -151,8 +149,8 @@ def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
         ) from None
 
 
-def _pieces(path: Path, stream: IO[bytes], error: type[MslmDataError]) -> Iterator[bytes]:
-    with _readable(path, error):
+def _pieces(path: Path, entry: _Entry, error: type[MslmDataError]) -> Iterator[bytes]:
+    with _readable(path, error), entry.open() as stream:
         while piece := stream.read(_AT_ONCE):
             yield piece
 
@@ -161,40 +159,37 @@ def _zipped(path: Path) -> Iterator[_Entry]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             # The upper half of `external_attr` is the Unix mode; 0 if written on another system.
-            if info.is_dir():
-                yield info.filename, 0, None
-            elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-                yield info.filename, 0, _OTHER
-            else:
-                with archive.open(info) as stream:
-                    yield info.filename, info.file_size, stream
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            is_file = not info.is_dir() and kind in (0, stat.S_IFREG)
+            yield _Entry(
+                info.filename, info.file_size, info.is_dir(), is_file, partial(archive.open, info)
+            )
 
 
-def _tarred(path: Path) -> Iterator[_Entry]:
+def _tarred(path: Path, error: type[MslmDataError]) -> Iterator[_Entry]:
+    too_large = error(
+        f"{path.name}: the header of a member is too large, and could fill memory; if you trust "
+        "the archive, unpack it yourself and pass the folder"
+    )
     packed = path.name.lower().endswith("gz")
     with gzip.open(path) if packed else path.open("rb") as file:
         # Mode "r|" reads the stream forward only, so each read is counted.
-        source = _Headers(file)  # type: ignore[arg-type]
+        source = _Headers(file, too_large)  # type: ignore[arg-type]
         with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
                 source.left = info.size + _HEADERS
-                if info.isdir():
-                    yield info.name, 0, None
-                elif info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not info.issparse():
-                    yield info.name, info.size, tar.extractfile(info)
-                else:
-                    yield info.name, 0, _OTHER
-
-
-class _HeaderError(Exception):
-    """A tar has a header that is too large."""
+                is_file = info.isfile() and not info.issparse()
+                yield _Entry(
+                    info.name, info.size, info.isdir(), is_file, partial(tar.extractfile, info)
+                )
 
 
 class _Headers:
     """The stream of a tar, in which headers have a maximum size."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], too_large: MslmDataError) -> None:
         self._stream = stream
+        self._too_large = too_large
         self.left = _HEADERS
         """Number of bytes until the next member must have begun."""
 
@@ -202,5 +197,5 @@ class _Headers:
         data = self._stream.read(count)
         self.left -= len(data)
         if self.left < 0:
-            raise _HeaderError
+            raise self._too_large
         return data

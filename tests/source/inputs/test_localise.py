@@ -249,10 +249,10 @@ def test_localise__discards_an_archive_that_changes_during_unpacking(
     first = path.read_bytes()
     unpack = archive.unpack
 
-    def late(packed: Path, folder: Path) -> Path:
+    def late(packed: Path, folder: Path) -> None:
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("c/train.tsv", "b\tO\n")
-        return unpack(packed, folder)
+        unpack(packed, folder)
 
     with monkeypatch.context() as patch:
         patch.setattr(archive, "unpack", late)

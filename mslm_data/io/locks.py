@@ -6,7 +6,6 @@ without `flock`, filelock uses a file with the owner's process and host instead.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,20 +41,15 @@ def locked(path: Path, *, error: type[MslmDataError], patience: float = -1) -> I
             lock.acquire(timeout=_WARN_AFTER_S if patience < 0 else patience)
         except Timeout:
             if patience >= 0:
-                raise
+                raise HeldError(str(path)) from None
             LOGGER.warning("%s: waiting for another process that holds this lock", path)
             lock.acquire()
-    except Timeout:
-        raise HeldError(str(path)) from None
     except OSError as problem:
-        advice = "choose a folder on another file system"
-        if problem.errno == errno.ENOLCK:
-            advice = (
-                "its lock service does not answer: start it, mount the file system with local "
-                "locks, or choose a folder on another one"
-            )
         reason = problem.strerror or type(problem).__name__
-        raise error(f"{path}: expected a lock on this file, got '{reason}'; {advice}") from None
+        raise error(
+            f"{path}: expected a lock on this file, got '{reason}'; start the lock service of the "
+            "file system, mount it with local locks, or choose a folder on another one"
+        ) from None
 
     try:
         yield

@@ -85,8 +85,7 @@ def test_locked__reports_a_rejected_lock(name: str, lock: Path) -> None:
         pass
 
     assert str(error.value).startswith(f"{lock}: expected a lock on this file, got 'pretended")
-    assert ("its lock service does not answer" in str(error.value)) == (name == "ENOLCK")
-    assert "another" in str(error.value)
+    assert "start the lock service" in str(error.value)
 
 
 def test_locked__reports_the_lock_it_waits_for(

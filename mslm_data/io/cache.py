@@ -9,6 +9,7 @@ renamed when complete. It is checked when it is made, and then kept.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -25,9 +26,6 @@ root = cache_root
 
 _CODE = ("packs",)
 """Kinds of entries with executable code. No parent folder of these may be writable by others."""
-
-_HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
-"""Path -> (state, sha256) of files hashed by this process; valid while the state is the same."""
 
 
 def folder(
@@ -119,10 +117,11 @@ def holds(path: Path, sha256: str) -> bool:
     try:
         status = path.stat()
         state = status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
-        known = _HASHED.get(path)
-        if known is None or known[0] != state:
-            known = state, hash_file(path)
-            _HASHED[path] = known
+        return _hash(path, state) == sha256
     except FileNotFoundError:
         return False
-    return known[1] == sha256
+
+
+@functools.cache
+def _hash(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - a part of the key
+    return hash_file(path)

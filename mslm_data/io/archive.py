@@ -52,7 +52,7 @@ class Member(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Hold one entry of an archive as it is stored; links and devices are neither of both."""
+    """Hold one entry of an archive as it is stored. Links are neither folder nor file."""
 
     name: str
     size: int

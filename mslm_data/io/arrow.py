@@ -14,7 +14,8 @@ import pyarrow as pa
 IN_MEMORY = 16 << 20
 """Maximum size in bytes of a split, or of its scores, that is read into memory. Larger ones are
 memory-mapped. Data in memory does not change if its file does. All NER corpora of BLURB fit."""
-_MAGIC = b"ARROW1\0\0"
+MAGIC = b"ARROW1\0\0"
+"""The beginning of an Arrow file, before its stream. The end is the same without the zeros."""
 
 
 def schema(file: pa.NativeFile) -> pa.Schema:
@@ -53,11 +54,11 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
 def _begin(file: pa.NativeFile) -> None:
     """Seek to the start of the stream, after the magic bytes of a file."""
     file.seek(0)
-    if file.read(len(_MAGIC)) != _MAGIC:
+    if file.read(len(MAGIC)) != MAGIC:
         file.seek(0)
         return
-    end = len(_MAGIC.rstrip(b"\0"))
+    end = len(MAGIC.rstrip(b"\0"))
     file.seek(max(file.size() - end, 0))
-    if file.read() != _MAGIC[:end]:
+    if file.read() != MAGIC[:end]:
         raise pa.ArrowInvalid("cut off")
-    file.seek(len(_MAGIC))
+    file.seek(len(MAGIC))

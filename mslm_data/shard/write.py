@@ -21,9 +21,9 @@ from mslm_data.data.columns import COLUMNS
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError
+from mslm_data.io.arrow import MAGIC as _MAGIC
 from mslm_data.io.files import writing_whole
 
-_MAGIC = b"ARROW1\0\0"
 _PIECE = 256 << 10
 """Number of bytes hashed and written at once."""
 

@@ -17,7 +17,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -41,17 +41,9 @@ class Task(Protocol):
 AnyTask = TypeVar("AnyTask", bound=Task)
 
 
-class Work(Protocol):
-    """Runs a task. It must be picklable, because other processes get a copy."""
-
-    def __call__(self, task: Any) -> Any:
-        """Run a task, and return its answer, which must be picklable too.
-
-        Raises:
-            MslmDataError: Reaches the caller of `Run` as it is. Of any other exception, only the
-                class and place do; see `safe`.
-        """
-        ...
+Work = Callable[[Any], Any]
+"""Runs a task and returns its answer. Work, task and answer must be picklable. A `MslmDataError`
+reaches the caller of `Run` as it is; of any other exception, only the class and place do."""
 
 
 class Preload(NamedTuple):
@@ -64,6 +56,13 @@ class Preload(NamedTuple):
 
     function: str
     argument: str
+
+    def load(self) -> None:
+        """Call the function. Its errors are ignored, because tasks meet and report them."""
+        from pkgutil import resolve_name  # needed in worker processes only
+
+        with suppress(Exception):
+            resolve_name(self.function)(self.argument)
 
 
 class Died(NamedTuple):

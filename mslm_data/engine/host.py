@@ -23,18 +23,18 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.spawn import get_executable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mslm_data.engine import Crew, Died, Preload, Task, Work, safe, sending_notes
 from mslm_data.engine.cpus import cpus
@@ -175,8 +175,7 @@ def _load(preload: Preload | None) -> None:
     # worker. Freeze the loaded objects, so that collections ignore them.
     gc.disable()
     if preload is not None:
-        with suppress(Exception):  # workers meet the same error, and report it
-            pkgutil.resolve_name(preload.function)(preload.argument)
+        preload.load()
     gc.freeze()
     gc.enable()
 
@@ -204,25 +203,31 @@ def _serve(leader: Connection) -> None:
         leader.send(outcome)
 
 
-class _Worker(NamedTuple):
+@dataclass
+class _Worker:
     process: BaseProcess
     pipe: Connection
+    task: int = -1
+    """Number of its task."""
+    note: Any = None
+    """The last note of its task."""
 
 
 class _Workers:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._idle: list[_Worker] = []
-        self._running: dict[Connection, tuple[int, _Worker]] = {}
-        self._notes: dict[int, Any] = {}
+        self._running: dict[Connection, _Worker] = {}
 
     def give(self, number: int, task: Task) -> None:
         """Send a task to an idle worker, or to a new one."""
         self._idle = [worker for worker in self._idle if worker.process.is_alive()]
         worker = self._idle.pop() if self._idle else self._fork()
+        worker.task = number
+        worker.note = None
         with suppress(OSError):  # it has just died: its pipe will say so
             worker.pipe.send(task)
-        self._running[worker.pipe] = number, worker
+        self._running[worker.pipe] = worker
 
     def _fork(self) -> _Worker:
         ours, theirs = Pipe()
@@ -249,21 +254,20 @@ class _Workers:
                 raise EOFError
 
             pipe = next(pipe for pipe in self._running if pipe in ready)
-            number, worker = self._running[pipe]
+            worker = self._running[pipe]
             try:
                 is_note, value = pipe.recv()
             except (EOFError, OSError):
                 worker.process.join()
                 pipe.close()
-                value = Died(_describe_end(worker.process), self._notes.get(number))
+                value = Died(_describe_end(worker.process), worker.note)
             else:
                 if is_note:
-                    self._notes[number] = value
+                    worker.note = value
                     continue
                 self._idle.append(worker)
             del self._running[pipe]
-            self._notes.pop(number, None)
-            return number, value
+            return worker.task, value
 
 
 def _describe_end(process: BaseProcess) -> str:

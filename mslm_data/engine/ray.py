@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-import pkgutil
 import signal
 import socket
 import threading
@@ -219,8 +218,7 @@ def prepare_process(
             )
 
     if preload is not None:
-        with suppress(Exception):  # tasks meet the same error, and report it
-            pkgutil.resolve_name(preload.function)(preload.argument)
+        preload.load()
 
 
 def versions() -> frozenset[tuple[str, str]]:

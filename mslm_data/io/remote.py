@@ -10,11 +10,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -41,7 +41,7 @@ _AT_ONCE = 1 << 20
 _BLOCK = 16 << 20
 """Bytes per request to an object store, and of memory per file."""
 _END_S = 2.0
-"""Seconds to wait for a cancelled download in the background."""
+"""Seconds to wait for cancelled downloads, which remove their incomplete files."""
 _HTTP = ("http://", "https://")
 _VERSIONS = frozenset({"ETag", "Last-Modified", "Content-MD5", "Digest"})
 """Headers by which an http server tells that a file has changed."""
@@ -219,25 +219,47 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
 
 def together(jobs: Iterable[Callable[[], object]]) -> None:
     """Run download jobs in up to `TOGETHER` threads. The first error cancels all others."""
+    todo = list(jobs)
+    shared = iter(todo)
     cancelled = Event()
-    pool = ThreadPoolExecutor(TOGETHER, initializer=_CANCELLED.set, initargs=(cancelled,))
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            for job in shared:
+                job()
+        except BaseException as error:  # noqa: BLE001 - the calling thread raises it
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threads = [Background(work, cancelled) for _ in range(min(TOGETHER, len(todo)))]
     try:
-        for done in as_completed([pool.submit(job) for job in jobs]):
-            done.result()
+        for _ in threads:
+            error = ended.get()
+            if error is not None:
+                raise error
     finally:
-        # Running jobs end with their next piece, or when their server has stalled for `STALL_S`.
         cancelled.set()
-        pool.shutdown(cancel_futures=True)
+        for thread in threads:
+            thread.join(_END_S / len(threads))
 
 
 class Background(Thread):
     """A download job in the background, whose errors are ignored."""
 
-    def __init__(self, job: Callable[[], object]) -> None:
-        """Start the job."""
+    def __init__(self, job: Callable[[], object], cancelled: Event | None = None) -> None:
+        """Start the job.
+
+        Args:
+            job: The job.
+            cancelled: Event that cancels the job. Default: None, an event of its own.
+        """
+        # A daemon: after an interrupt, a job may wait for a server for `STALL_S` seconds, or for a
+        # file that another process downloads.
         super().__init__(daemon=True)
         self._job = job
-        self._cancelled = Event()
+        self._cancelled = cancelled or Event()
         self.start()
 
     def run(self) -> None:

@@ -241,22 +241,47 @@ def test_together__raises_the_first_error_and_cancels_other_jobs(
         raise RemoteError("the first")
 
     def bringing() -> None:
-        with pytest.raises(RemoteError, match=r"^a cancelled download$"):
+        try:
             bring(there, tmp_path / "a")
-        ended.append("cancelled")
+        except RemoteError as error:
+            ended.append(error.reason)
+            raise
 
     ended: list[str] = []
     Faulty.faults["a.bin"] = [stalled] * 9
     monkeypatch.setattr(remote, "TOGETHER", 2)
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     with pytest.raises(RemoteError, match="the first"):
         together([bringing, failing, *[bringing] * 8])
 
-    # The thread of the error may have begun another job.
-    assert len(ended) in (1, 2)
-    assert Faulty.opened["a.bin"] == len(ended)
-    assert threading.active_count() == before
+    assert ended == ["a cancelled download"]
+    assert Faulty.opened["a.bin"] == 1
+    assert set(threading.enumerate()) <= before
+
+
+def test_together__waits_for_no_job_that_hangs(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def hanging(data: bytes) -> bytes:
+        begun.set()
+        return faulty.hanging(data)
+
+    def failing() -> None:
+        begun.wait()
+        raise RemoteError("the first")
+
+    Faulty.faults["a.bin"] = [hanging]
+    monkeypatch.setattr(remote, "_END_S", 0.1)
+    before = set(threading.enumerate())
+
+    with pytest.raises(RemoteError, match="the first"):
+        together([lambda: bring(there, tmp_path / "a"), failing])
+
+    (left,) = set(threading.enumerate()) - before
+    assert left.daemon
 
 
 def test_together__accepts_no_jobs() -> None:

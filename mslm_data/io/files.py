@@ -88,8 +88,7 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         pieces: Content, in order.
     """
     with writing_whole(path) as file:
-        for piece in pieces:
-            file.write(piece)
+        file.writelines(pieces)
 
 
 def write_sealed(path: Path, data: bytes, *, durable: bool = True) -> None:

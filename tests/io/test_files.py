@@ -97,16 +97,21 @@ def test_write_whole__cleans_up_after_an_error(
     assert names(tmp_path) == []
 
 
-def test_write_whole__succeeds_when_the_folder_cannot_be_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "left"), [(Crash(), ["file"]), (OSError(errno.EIO, os.strerror(errno.EIO)), [])]
+)
+def test_write_whole__fails_when_the_folder_cannot_be_synced(
+    error: BaseException, left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "file"
-    monkeypatch.setattr(files, "sync_folder", crash)
+    def fail(_: Path) -> None:
+        raise error
 
-    with pytest.raises(Crash):
-        write_whole(path, [b"new"])
+    monkeypatch.setattr(files, "sync_folder", fail)
 
-    assert path.read_bytes() == b"new"
+    with pytest.raises(type(error)):
+        write_whole(tmp_path / "file", [b"new"])
+
+    assert names(tmp_path) == left
 
 
 def test_write_whole__syncs_the_file_before_the_rename_and_the_folder_after(
@@ -231,11 +236,11 @@ def test_hash_file__names_the_file_that_cannot_be_read(
 
 @pytest.mark.usefixtures("no_umask")
 def test_open_private__is_private_whatever_the_umask(tmp_path: Path) -> None:
-    with open_private(tmp_path / "folder" / "file") as file:
+    with open_private(tmp_path / "a" / "b" / "file") as file:
         file.write(b"a")
 
-    assert stat.S_IMODE((tmp_path / "folder" / "file").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/file")]
+    assert modes == [0o700, 0o700, 0o600]
 
 
 def test_open_private__does_not_follow_links(tmp_path: Path) -> None:
@@ -244,14 +249,6 @@ def test_open_private__does_not_follow_links(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="link"):
         open_private(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()
-
-
-@pytest.mark.usefixtures("no_umask")
-def test_make_folder__is_private_with_its_parents(tmp_path: Path) -> None:
-    make_folder(tmp_path / "a" / "b" / "c")
-
-    for folder in ("a", "a/b", "a/b/c"):
-        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
 def test_make_folder__makes_paths_as_deep_as_the_system_allows(tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import BuildError
-from mslm_data.io import cache, locks
+from mslm_data.io import locks
 from mslm_data.io.locks import HeldError, locked
 from tests.io.locking import without_flock
-
-WITHOUT_LOCKS = ["ENOSYS"]
-"""Errors of `flock` for which filelock uses a file with the owner's name."""
 
 
 @contextmanager
@@ -45,9 +42,12 @@ def lock(tmp_path: Path) -> Path:
     return tmp_path / "build"
 
 
-@pytest.fixture(params=["", *WITHOUT_LOCKS])
+@pytest.fixture(params=["", "ENOSYS"])
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The error of `flock`, also in this process; "" keeps the real `flock`."""
+    """The error of `flock`, also in this process; "" keeps the real `flock`.
+
+    With ENOSYS, filelock uses a file with the owner's name.
+    """
     import fcntl
 
     monkeypatch.setattr(fcntl, "flock", fcntl.flock)
@@ -89,10 +89,10 @@ def test_locked__reports_a_rejected_lock(name: str, lock: Path) -> None:
 
 
 def test_locked__reports_the_lock_it_waits_for(
-    name: str, lock: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    lock: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_WARN_AFTER_S", 0.2)
-    with other(name, lock) as process, caplog.at_level(logging.WARNING):
+    with other("", lock) as process, caplog.at_level(logging.WARNING):
         assert said(process) == "held"
         threading.Timer(0.5, end, [process]).start()
 
@@ -100,10 +100,3 @@ def test_locked__reports_the_lock_it_waits_for(
             pass
 
     assert "waiting for another process that holds this lock" in caplog.text
-
-
-@pytest.mark.parametrize("name", WITHOUT_LOCKS, indirect=True)
-def test_make_once__repeats_after_a_kill_without_locks(name: str, tmp_path: Path) -> None:
-    made = [cache.make_once(tmp_path / "place", lambda path: path.touch()) for _ in range(2)]
-
-    assert made == [tmp_path / "place"] * 2

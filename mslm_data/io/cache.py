@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -85,28 +86,43 @@ def make_once(
 
 
 def _make(place: Path, make: Callable[[Path], object], error: type[MslmDataError]) -> None:
+    with temporary_folder(place, error=error) as temporary:
+        # Another process may have made it while this one waited for the folder.
+        if place.exists():
+            return
+
+        made = temporary / place.name
+        make(made)
+
+        # An entry is not checked again, so its content must be on the disk before its name.
+        for path in [made, *made.rglob("*")]:
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        made.replace(place)
+        sync_folder(place.parent)
+
+
+@contextmanager
+def temporary_folder(place: Path, *, error: type[MslmDataError] = SourceError) -> Iterator[Path]:
+    """Create a temporary folder beside a place of the cache, and remove it at the end.
+
+    One thread of one process at a time has the folder of a place, others wait. Folders of killed
+    processes are removed.
+
+    Args:
+        place: The place.
+        error: Exception class for a file system that refuses to lock. Default: `SourceError`.
+    """
     folder = place.parent
     make_folder(folder)
 
     # A short name for lock and temporary folder: the place's may be as long as names can be.
     key = hashlib.sha256(place.name.encode()).hexdigest()[:16]
     with locked(folder / f".lock-{key}", error=error):
-        # Another process may have made it while this one waited for the lock.
-        if place.exists():
-            return
-
-        clear_temporaries(folder, key)  # of a killed process
+        clear_temporaries(folder, key)
         with TemporaryDirectory(prefix=f".{key}.", suffix=SUFFIX, dir=folder) as temporary:
-            made = Path(temporary) / place.name
-            make(made)
-
-            # An entry is not checked again, so its content must be on the disk before its name.
-            for path in [made, *made.rglob("*")]:
-                if path.is_file():
-                    with path.open("rb") as file:
-                        os.fsync(file.fileno())
-            made.replace(place)
-        sync_folder(folder)
+            yield Path(temporary)
 
 
 def holds(path: Path, sha256: str) -> bool:

@@ -15,14 +15,13 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from mslm_data.errors import CallError, MissingExtraError
-from mslm_data.io.cache import make_once
-from mslm_data.io.files import SUFFIX, hash_file, open_private
+from mslm_data.io.cache import make_once, temporary_folder
+from mslm_data.io.files import hash_file, open_private
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
@@ -212,8 +211,8 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         return make_once(folder / _digest(url, name, details), make) / top
 
     # The server does not tell whether the file has changed: copy it each time.
-    with TemporaryDirectory(prefix=".", suffix=SUFFIX, dir=folder) as temporary:
-        made = make_once(Path(temporary) / "copy", make)
+    with temporary_folder(folder / _digest(url, name)) as temporary:
+        made = make_once(temporary / "copy", make)
         return make_once(folder / _digest(url, hash_file(made / top)), made.rename) / top
 
 

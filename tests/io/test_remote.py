@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import stat
+import subprocess
 import sys
 import threading
 import zipfile
@@ -354,6 +355,33 @@ def test_copy__reports_a_full_disk(
     monkeypatch.setattr(remote, "open_private", full)
     with pytest.raises(SourceError, match="No space left on device; is the disk full"):
         copy(url_of(there), tmp_path / "here")
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from mslm_data.io import remote
+
+remote.fetch = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+remote.copy(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("headers", [{}, {"ETag": '"1"'}])
+def test_copy__clears_the_files_of_a_killed_process(
+    headers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as site:
+        url = site.add("/a.bin", b"a")
+        site.headers["/a.bin"] = headers
+        subprocess.run([sys.executable, "-c", _KILLED, url, str(tmp_path)], check=False)
+        assert [*tmp_path.glob(".*.mslm.tmp")]
+
+        made = copy(url, tmp_path)
+
+    left = [path for path in tmp_path.iterdir() if not path.name.startswith(".lock-")]
+    assert left == [made.parent]
 
 
 # URLs ----------------------------------------------------------------------------------------------------------------

@@ -44,10 +44,8 @@ def read_rows(
         quoted: Whether fields may be quoted. Default: True.
     """
     lines = iter_lines(file, path, error)
-    if quoted:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     columns = 0
     while True:
         first_line = reader.line_num + 1

@@ -153,7 +153,7 @@ def fetch(
 
     def attempt() -> None:
         with open_private(target) as file:
-            for piece, total in _stream(url, name, size, sha256, max_bytes):
+            for piece, total in _stream(url, name, size=size, sha256=sha256, max_bytes=max_bytes):
                 file.write(piece)
                 if progress is not None:
                     progress(target.name, file.tell(), total)
@@ -165,7 +165,7 @@ def read(url: str, name: str, *, max_bytes: int, tries: int = TRIES) -> bytes:
     """Return the content of a file of at most `max_bytes` bytes; see `fetch`."""
 
     def attempt() -> bytes:
-        return b"".join(piece for piece, _ in _stream(url, name, None, "", max_bytes))
+        return b"".join(piece for piece, _ in _stream(url, name, max_bytes=max_bytes))
 
     return _retry(attempt, tries)
 
@@ -340,7 +340,12 @@ def _inside(root: str, remote: str) -> str:
 
 
 def _stream(
-    url: str, name: str, size: int | None, sha256: str, max_bytes: int | None
+    url: str,
+    name: str,
+    *,
+    size: int | None = None,
+    sha256: str = "",
+    max_bytes: int | None = None,
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the content of a file in pieces, each with the size that the server told, or 0.
 

@@ -32,7 +32,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.spawn import get_executable
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ class Host:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own code
-                [get_executable(), "-c", command],
+                [sys.executable, "-c", command],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[self._theirs.fileno()],
             )

@@ -372,7 +372,7 @@ def test_start__does_not_wait_for_a_host_that_is_loading(
 
 
 def test_start__reports_that_no_host_starts(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "get_executable", lambda: "/no such program")
+    monkeypatch.setattr(sys, "executable", "/no such program")
 
     with (
         pytest.raises(

@@ -295,9 +295,7 @@ def _retry(ask: Callable[[], T], tries: int = TRIES) -> T:
 def _fetch_listed(url: str, name: str, below: str, info: Mapping[str, Any], target: Path) -> None:
     """Download a listed file, and name it in errors. Callers name the URL only."""
     name = "/".join(filter(None, (name, below)))
-    size = info.get("size")
-    if url.startswith(_HTTP):
-        size = size or None  # some servers say 0 for any file
+    size = info.get("size") or None  # some servers say 0 for any file
     try:
         fetch(url, target / below, name=name, size=size)
     except RemoteError as error:

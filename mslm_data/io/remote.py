@@ -406,18 +406,19 @@ def _options(protocol: str) -> dict[str, Any]:
     """
     import fsspec
 
-    configured = fsspec.config.conf.get(protocol, {})
+    if protocol not in ("http", "https", "s3", "s3a"):
+        return {}
+    configured = fsspec.config.apply_config(fsspec.get_filesystem_class(protocol), {})
     if protocol in ("http", "https"):
         import aiohttp
 
         limits = aiohttp.ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
         client = {"trust_env": True, **configured.get("client_kwargs", {}), "timeout": limits}
         # No compression by the server, so that the size that it tells is that of the file.
-        return {"client_kwargs": client, "headers": {"Accept-Encoding": "identity"}}
-    if protocol in ("s3", "s3a"):
-        own = {"connect_timeout": STALL_S, "read_timeout": STALL_S, "retries": {"max_attempts": 0}}
-        return {"config_kwargs": {**configured.get("config_kwargs", {}), **own}}
-    return {}
+        headers = {**configured.get("headers", {}), "Accept-Encoding": "identity"}
+        return {"client_kwargs": client, "headers": headers}
+    own = {"connect_timeout": STALL_S, "read_timeout": STALL_S, "retries": {"max_attempts": 0}}
+    return {"config_kwargs": {**configured.get("config_kwargs", {}), **own}}
 
 
 def _path_of(root: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import fsspec
 import pytest
 
 from mslm_data.errors import CallError, MissingExtraError, SourceError
@@ -209,6 +210,20 @@ def test_read__keeps_a_query_after_the_name(monkeypatch: pytest.MonkeyPatch) -> 
         site.add("/folder/a.bin?sig=xy", b"signed")
 
         assert read(f"{site.url}/folder/?sig=xy", "a.bin", max_bytes=9) == b"signed"
+
+
+@pytest.mark.parametrize("protocol", ["http", "https"])
+def test_filesystem__adds_limits_to_what_the_user_configured(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"headers": {"Authorization": "me"}, "client_kwargs": {"max_line_size": 9}}
+    monkeypatch.setitem(fsspec.config.conf, "http", own)  # fsspec applies it to https too
+
+    fs, _ = remote._filesystem(f"{protocol}://host/a", "")
+
+    assert fs.kwargs["headers"] == {"Authorization": "me", "Accept-Encoding": "identity"}
+    assert fs.client_kwargs["max_line_size"] == 9
+    assert fs.client_kwargs["timeout"].sock_read == remote.STALL_S
 
 
 # together ------------------------------------------------------------------------------------------------------------

@@ -44,8 +44,12 @@ def read_rows(
         quoted: Whether fields may be quoted. Default: True.
     """
     lines = iter_lines(file, path, error)
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    reader = csv.reader(
+        lines,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
     columns = 0
     while True:
         first_line = reader.line_num + 1

@@ -26,7 +26,10 @@ from mslm_data.plugins import plugin_versions
 
 _PATIENCE_S = 10.0
 """Timeout for connecting to the cluster, in seconds."""
-_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers")
+_WRITERS = (
+    *("numpy", "pyarrow", "tokenizers"),
+    *("medcat", "rensa", "spacy", "torch", "transformers"),
+)
 """Packages besides this one whose versions can change bytes."""
 
 

@@ -141,10 +141,12 @@ def test_prepare_process__rejects_other_versions_and_missing_paths() -> None:
     prepare(*engine.versions())
     prepare(("a package that this node has not", "1"))
 
-    with pytest.raises(
-        BuildError, match=r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same version"
-    ):
-        prepare(("pyarrow", "0.1"))
+    for package in ("pyarrow", "rensa"):
+        with pytest.raises(
+            BuildError,
+            match=rf"^node .*: expected {package} 0\.1 .* got [\d.]+; install the same version",
+        ):
+            prepare((package, "0.1"))
     with pytest.raises(BuildError, match=rf"expected folder format 1 .* got {FORMAT}; install"):
         prepare(("folder format", "1"))
     with pytest.raises(

@@ -50,9 +50,9 @@ Key = TypeVar("Key", Reason, str)
 DOCUMENTS_AT_ONCE = 4096
 CHARACTERS_AT_ONCE = 2 << 20
 """Maximum number of documents and of characters in a batch."""
-_FEW = 256
-"""Maximum number of documents in a batch that is joined with others, which costs an object for each
-document."""
+_FEW_CHARACTERS = 32 << 10
+"""Maximum number of characters in a batch that is joined with others, which costs an object for
+each document, sentence and mention."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,7 +394,7 @@ def in_batches(records: Iterable[Document | Documents | Other]) -> Iterator[Docu
     for record in records:
         if isinstance(record, Document):
             documents = [record]
-        elif isinstance(record, Documents) and len(record) <= _FEW:
+        elif isinstance(record, Documents) and len(record.line) <= _FEW_CHARACTERS:
             documents = [*record]
         else:
             if waiting and isinstance(record, Documents):

@@ -139,6 +139,8 @@ class _Replaced:
 
         A position inside a placeholder, such as the end of a sentence, moves behind its word.
         """
+        if len(self.old) == 1:  # most lines have no placeholder
+            return places
         starts, ends = self.old[:, 0], self.old[:, 1]
         new_starts, new_ends = self.new[:, 0], self.new[:, 1]
         number = np.searchsorted(starts, places, side="right") - 1
@@ -150,6 +152,9 @@ class _Replaced:
 
         A token of a placeholder's word gets all characters of the placeholder.
         """
+        if len(self.old) == 1:
+            return starts, ends
+
         # Shift all tokens by the placeholders before them.
         first, past = np.searchsorted(starts, self.new).T  # tokens of each word
         shifts = self.old[:, 1] - self.new[:, 1]

@@ -171,7 +171,7 @@ def test_in_batches__returns_each_record_once(
         assert sum(lengths[:-1]) < characters
 
 
-@pytest.mark.parametrize("few", [1, 100])
+@pytest.mark.parametrize("few", [1, 1000])
 @given(st.lists(st.lists(some_documents(), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_in_batches__keeps_the_order_of_arrays_and_single_documents(
     few: int, runs: list[list[Document]]
@@ -182,12 +182,12 @@ def test_in_batches__keeps_the_order_of_arrays_and_single_documents(
         records += run if number % 2 else [Documents.from_documents(run)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", few)
+        patch.setattr(module, "_FEW_CHARACTERS", few)
         batches = list(in_batches(records))
 
     documents = [plain(document) for batch in batches for document in batch]
     assert documents == [plain(document) for run in runs for document in run]
-    if few == 100:
+    if few == 1000:
         assert len(batches) == 1
 
 

@@ -1,163 +1,108 @@
+"""Folders that a build fills, opens, repairs and refuses."""
+
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
 import socket
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 from msgspec.structs import replace
 
 from mslm_data.api.loading import load
-from mslm_data.builds import Progress, units
-from mslm_data.builds.verify import verify
-from mslm_data.errors import BuildError, MslmDataError, ShardError
+from mslm_data.builds import Progress
+from mslm_data.errors import BuildError, ShardError
+from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
 from tests import made
+from tests.builds import everything
 from tests.made import build
+from tests.stats.test_overlap import folder_of
 
-UNIT_BYTES = 1500
-NCBI = made.SAMPLE / "ncbi-disease"
-SMALL = made.pipeline_of(unit_bytes=UNIT_BYTES)
+needs_rensa = pytest.mark.skipif(not find_spec("rensa"), reason="near copies need rensa")
 
 
 class StoppedError(Exception):
     pass
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The bytes of all files of an uninterrupted build."""
-    out = tmp_path_factory.mktemp("expected") / "out"
-    made.built(out, pipeline=SMALL)
-    return made.tree(out)
+# Progress -----------------------------------------------------------------------------------------
 
 
-# The same bytes -----------------------------------------------------------------------------------
-
-
-def test_build__writes_the_same_bytes_into_another_folder(
-    tmp_path: Path, expected: dict[str, bytes]
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_build__reports_progress_and_goes_on_where_it_ended(
+    after: int, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    made.built(tmp_path / "a" / "b" / "other", pipeline=SMALL)
-
-    assert made.tree(tmp_path / "a" / "b" / "other") == expected
-    assert len([name for name in expected if name.endswith(".arrow")]) >= 6
-
-
-def test_build__writes_the_same_bytes_with_two_workers(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    build(SMALL, [NCBI], made.word_piece(), tmp_path / "out", workers=2)
-
-    assert made.tree(tmp_path / "out") == expected
-
-
-def test_build__writes_the_same_bytes_from_a_copy_of_the_input(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    copy = shutil.copytree(NCBI, tmp_path / "some where" / "else")
-    os.utime(copy / "train.tsv", (0, 0))
-
-    made.built(tmp_path / "out", Path(copy), SMALL)
-
-    assert made.tree(tmp_path / "out") == expected
-
-
-def test_build__writes_the_same_bytes_from_listed_files(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    files = [NCBI / "test.tsv", NCBI / "devel.tsv", NCBI / "train.tsv"]
-
-    build(SMALL, files, made.word_piece(), tmp_path / "out", workers=1)
-
-    assert made.tree(tmp_path / "out") == expected
-
-
-@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
-def test_build__writes_the_same_bytes_in_parts(
-    tmp_path: Path, order: tuple[int, ...], expected: dict[str, bytes]
-) -> None:
+    datasets = pytest.importorskip("datasets")
     out = tmp_path / "out"
-    for i in order:
-        assert build(SMALL, [NCBI], made.word_piece(), out, part=(i, 3)) is None
-        with pytest.raises(ShardError, match=r"no manifest\.json found; .* run the same build"):
-            load(out)
+    seen: list[Progress] = []
 
-    done: list[Progress] = []
-    build(SMALL, [NCBI], made.word_piece(), out, progress=done.append)
+    def stop(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.done == after:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        everything.build(corpus, out, progress=stop)
+    with pytest.raises(ShardError, match=r"no manifest\.json found; .* run the same build"):
+        load(out)
+    with pytest.raises(FileNotFoundError):
+        datasets.load_from_disk(str(out))
+    again: list[Progress] = []
+    manifest = everything.build(corpus, out, progress=again.append)
 
     assert made.tree(out) == expected
-    assert len(done) == 1  # Nothing was left to do.
+    total = seen[0].total
+    assert [progress.done for progress in seen] == [*range(after + 1)]
+    assert [progress.done for progress in again] == [*range(after, total + 1)]
+    assert again[0] == seen[-1]
+    assert seen[0] == Progress(
+        done=0, total=total, bytes_done=0, bytes_total=seen[0].bytes_total, documents=0, rows=0
+    )
+    assert all(
+        before.bytes_done < then.bytes_done for before, then in pairwise([*seen, *again[1:]])
+    )
+    assert again[-1].bytes_done == again[-1].bytes_total
+    packed, plain = corpus / "train.jsonl.gz", corpus / "test.jsonl"
+    size = len(gzip.decompress(packed.read_bytes())) + plain.stat().st_size
+    assert size - total <= again[-1].bytes_total <= size
+    assert manifest
+    assert again[-1].documents == sum(split.read for split in manifest.splits.values())
+    assert again[-1].rows == sum(split.sequences for split in manifest.splits.values())
 
 
-def test_build__concurrent_parts_share_one_plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# A finished folder --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(whole: Path, tmp_path: Path) -> Path:
+    """A copy of a finished folder."""
+    return Path(shutil.copytree(whole, tmp_path / "out"))
+
+
+@pytest.mark.parametrize("is_cleared", [True, False])
+def test_build__second_run_changes_nothing(
+    is_cleared: bool, corpus: Path, finished: Path, expected: dict[str, bytes]
 ) -> None:
-    other = made.pipeline_of(unit_bytes=UNIT_BYTES, labels=["Disease"])
-    out = tmp_path / "out"
-    cut = []
-    make = units.make_plan
+    """Not even if the first was killed before it removed its state."""
+    times = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    if not is_cleared:
+        (finished / ".build").mkdir()
+        (finished / ".build" / "plan.json").write_text("{}")
 
-    def counted(*args: object, **options: object) -> object:
-        cut.append(1)
-        time.sleep(0.2)  # the second part waits for the plan
-        return make(*args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("mslm_data.builds.units.make_plan", counted)
-    with ThreadPoolExecutor() as pool:
-        parts = [
-            pool.submit(build, SMALL, [NCBI], made.word_piece(), out, part=(number, 2))
-            for number in (1, 2)
-        ]
-        assert [part.result() for part in parts] == [None, None]
-
-    assert len(cut) == 1
-    with pytest.raises(BuildError, match="an unfinished build of something else; different: "):
-        build(other, [NCBI], made.word_piece(), out, part=(2, 2))
-
-
-def test_build__finishes_the_units_that_a_part_left(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    build(SMALL, [NCBI], made.word_piece(), tmp_path / "out", part=(2, 2))
-
-    made.built(tmp_path / "out", pipeline=SMALL)
-
-    assert made.tree(tmp_path / "out") == expected
-
-
-def test_build__writes_the_same_rows_for_any_unit_size(tmp_path: Path) -> None:
-    made.built(tmp_path / "one")
-    whole = load(tmp_path / "one")
-    for unit_bytes in (1, 500, 5000):
-        made.built(tmp_path / str(unit_bytes), pipeline=made.pipeline_of(unit_bytes=unit_bytes))
-        parts = load(tmp_path / str(unit_bytes))
-
-        assert len(parts["train"].record.shards) > 1
-        for split in whole.splits:
-            assert [parts[split][i] for i in range(len(parts[split]))] == [
-                whole[split][i] for i in range(len(whole[split]))
-            ]
-
-
-def test_build__second_run_changes_nothing(tmp_path: Path, expected: dict[str, bytes]) -> None:
-    out = tmp_path / "out"
-    made.built(out, pipeline=SMALL)
-    times = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-
-    manifest = made.built(out, pipeline=SMALL)
+    manifest = everything.build(corpus, finished)
 
     assert isinstance(manifest, Manifest)
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == times
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == times
+    assert made.tree(finished) == expected
 
 
 def cut_off(path: Path) -> None:
@@ -186,199 +131,127 @@ DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
 def test_build__second_run_repairs_a_finished_folder(
     name: str,
     damage: Callable[[Path], object],
-    tmp_path: Path,
+    corpus: Path,
+    finished: Path,
     expected: dict[str, bytes],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    out = tmp_path / "out"
-    made.built(out, pipeline=SMALL)
-    (out / "vocab").mkdir()
-    (out / "vocab" / "pmi.arrow").write_bytes(b"made of the shards")
-    (path,) = out.glob(name)
+    (finished / "vocab").mkdir()
+    (finished / "vocab" / "pmi.arrow").write_bytes(b"made of the shards")
+    (path,) = finished.glob(name)
     damage(path)
 
-    made.built(out, pipeline=SMALL)
+    everything.build(corpus, finished)
 
-    assert made.tree(out) == {**expected, "vocab/pmi.arrow": b"made of the shards"}
-    assert f"{out}: " in caplog.text
-    assert f"missing or damaged, such as {path.relative_to(out)}" in caplog.text
-
-
-def test_build__explains_how_to_replace_an_unreadable_folder(tmp_path: Path) -> None:
-    made.built(tmp_path, pipeline=SMALL)
-    (tmp_path / "manifest.json").write_bytes(b"")
-    before = made.tree(tmp_path)
-
-    with pytest.raises(
-        BuildError, match=f"manifest.json: .*; choose another --out or remove {tmp_path} first$"
-    ):
-        made.built(tmp_path, pipeline=SMALL)
-    assert made.tree(tmp_path) == before
-
-
-# Interruptions ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_build__resumes_after_an_interruption(
-    tmp_path: Path, after: int, expected: dict[str, bytes]
-) -> None:
-    datasets = pytest.importorskip("datasets")
-    out = tmp_path / "out"
-
-    def stop(progress: Progress) -> None:
-        if progress.done == after:
-            raise StoppedError
-
-    with pytest.raises(StoppedError):
-        made.built(out, pipeline=SMALL, progress=stop)
-
-    with pytest.raises(ShardError, match=r"no manifest\.json found; .* run the same build"):
-        load(out)
-    with pytest.raises(FileNotFoundError):
-        datasets.load_from_disk(str(out))
-    seen: list[Progress] = []
-    made.built(out, pipeline=SMALL, progress=seen.append)
-    assert seen[0].done == after
-    assert [progress.done for progress in seen] == list(range(after, seen[0].total + 1))
-    assert (seen[-1].bytes_done, seen[-1].done) == (seen[-1].bytes_total, seen[-1].total)
-    assert made.tree(out) == expected
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]", b"null"])
-def test_build__repeats_a_unit_with_a_damaged_receipt(
-    tmp_path: Path, damage: bytes, expected: dict[str, bytes]
-) -> None:
-    out = tmp_path / "out"
-    build(SMALL, [NCBI], made.word_piece(), out, part=(1, 1))
-    (out / ".build" / "receipts" / "train-00001-00000.json").write_bytes(damage)
-
-    made.built(out, pipeline=SMALL)
-
-    assert made.tree(out) == expected
-
-
-def test_build__repeats_a_unit_with_a_missing_or_truncated_piece(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    out = tmp_path / "out"
-    build(SMALL, [NCBI], made.word_piece(), out, part=(1, 1))
-    first, second, *_ = sorted((out / ".build" / "pieces").glob("*.arrow"))
-    first.unlink()
-    second.write_bytes(b"ARROW")
-
-    made.built(out, pipeline=SMALL)
-
-    assert made.tree(out) == expected
-
-
-def test_build__keeps_a_finished_folder_interrupted_during_cleanup(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    out = tmp_path / "out"
-    made.built(out, pipeline=SMALL)
-    (out / ".build").mkdir()
-    (out / ".build" / "plan.json").write_text("{}")
-
-    made.built(out, pipeline=SMALL)
-
-    assert made.tree(out) == expected
+    assert made.tree(finished) == {**expected, "vocab/pmi.arrow": b"made of the shards"}
+    assert f"{finished}: " in caplog.text
+    assert f"missing or damaged, such as {path.relative_to(finished)}" in caplog.text
 
 
 # Rejected folders ---------------------------------------------------------------------------------
 
 
-def _input(folder: Path) -> Path:
-    copy = Path(shutil.copytree(NCBI, folder / "changed"))
-    with (copy / "train.tsv").open("a", encoding="utf-8") as file:
-        file.write("\nkinase\tO\n")
-    return copy
+def test_build__explains_how_to_replace_an_unreadable_folder(corpus: Path, finished: Path) -> None:
+    (finished / "manifest.json").write_bytes(b"")
+    before = made.tree(finished)
+
+    with pytest.raises(
+        BuildError, match=f"manifest.json: .*; choose another --out or remove {finished} first$"
+    ):
+        everything.build(corpus, finished)
+    assert made.tree(finished) == before
 
 
-OTHERS = [
-    (
-        {"pipeline": made.pipeline_of(unit_bytes=UNIT_BYTES, encode={"max_tokens": 77})},
-        "pipeline.encode.max_tokens",
+def protected(inputs: Path) -> Pipeline:
+    pipeline = everything.pipeline_of(inputs)
+    return replace(pipeline, about=replace(pipeline.about, protected=True))
+
+
+def with_another_file(inputs: Path) -> Pipeline:
+    with (inputs / "test.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "c", "text": "More."}))
+    return everything.pipeline_of(inputs)
+
+
+def with_another_held_out_folder(inputs: Path) -> Pipeline:
+    shutil.rmtree(inputs.parent / "held_out")
+    shutil.rmtree(inputs.parent / "held_out-in")
+    folder_of(inputs.parent / "held_out", ["Another text ."])
+    return everything.pipeline_of(inputs)
+
+
+def with_options(**options: Any) -> Callable[[Path], Pipeline]:
+    return lambda inputs: everything.pipeline_of(inputs, **options)
+
+
+OTHERS: list[Any] = [
+    (with_options(encode={"max_tokens": 77}), "pipeline.encode.max_tokens"),
+    (with_options(unit_bytes=9000), "pipeline.shard.input_bytes"),
+    (with_options(segment="whole"), "pipeline.segment.use"),
+    (with_options(source={"duplicates": "keep"}), "pipeline.source.duplicates"),
+    (with_options(source={"decontaminate": []}), "pipeline.source.decontaminate"),
+    (with_another_held_out_folder, "pipeline.source.decontaminate"),
+    pytest.param(
+        with_options(source={"duplicate_similarity": 0.9}),
+        "pipeline.source.duplicate_similarity",
+        marks=needs_rensa,
     ),
-    ({"pipeline": made.pipeline_of(unit_bytes=2 * UNIT_BYTES)}, "pipeline.shard.input_bytes"),
-    (
-        {"pipeline": made.pipeline_of(unit_bytes=UNIT_BYTES, segment="whole")},
-        "pipeline.segment.use",
-    ),
-    ({"tokenizer": "unigram"}, "tokenizer"),
-    ({"inputs": True}, "sources.train"),
+    (protected, "about.protected"),
+    (everything.pipeline_of, "tokenizer"),
+    (with_another_file, "sources.test"),
 ]
 
 
-@pytest.mark.parametrize("finished", [True, False])
-@pytest.mark.parametrize(("other", "named"), OTHERS)
+@pytest.mark.parametrize("is_finished", [True, False])
+@pytest.mark.parametrize(("change", "named"), OTHERS)
 def test_build__rejects_a_folder_of_another_build(
-    tmp_path: Path, finished: bool, other: dict[str, Any], named: str
+    change: Callable[[Path], Pipeline],
+    named: str,
+    is_finished: bool,
+    corpus: Path,
+    whole: Path,
+    half: Path,
+    tmp_path: Path,
 ) -> None:
-    out = tmp_path / "out"
-    build(SMALL, [NCBI], made.word_piece(), out, part=None if finished else (1, 2))
-    (out / ".build" / "locks" / "build").touch() if not finished else None
+    out = Path(shutil.copytree(whole if is_finished else half, tmp_path / "out"))
+    (out / ".build" / "locks" / "build").touch() if not is_finished else None
     before = made.tree(out)
-    inputs = _input(tmp_path) if "inputs" in other else NCBI
-    tokenizer = made.TOKENIZERS[other.get("tokenizer", "word_piece")]()
+    inputs = Path(shutil.copytree(corpus.parent, tmp_path / "changed")) / "in"
+    pipeline = change(inputs)
+    tokenizer = made.unigram() if named == "tokenizer" else made.word_piece()
 
     message = "built from something else"
-    if not finished:
+    if not is_finished:
         message = "an unfinished build of something else"
-        named = named.replace("sources.train", "inputs")  # they are digested at the end
+        named = named.replace("sources.test", "inputs")  # they are digested at the end
     with pytest.raises(
         BuildError,
         match=rf"{message}; different: (.*, )?{re.escape(named)}[,;].*choose another --out",
     ):
-        build(other.get("pipeline", SMALL), [inputs], tokenizer, out)
+        everything.build(inputs, out, pipeline, tokenizer=tokenizer)
 
     assert made.tree(out) == before
 
 
-def test_build__rejects_a_folder_with_another_card(tmp_path: Path) -> None:
-    made.built(tmp_path / "out", pipeline=SMALL)
-    protected = replace(SMALL, about=replace(SMALL.about, protected=True))
-
-    try:
-        manifest = made.built(tmp_path / "out", pipeline=protected)
-    except BuildError:
-        return
-
-    assert manifest.protected
-
-
 @pytest.mark.parametrize("name", [".build", "train"])
-@pytest.mark.parametrize("unfinished", [True, False])
+@pytest.mark.parametrize("is_unfinished", [True, False])
 def test_build__rejects_links_within_its_folder(
-    name: str, unfinished: bool, tmp_path: Path
+    name: str, is_unfinished: bool, corpus: Path, half: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    if unfinished:
-        build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
-        shutil.rmtree(elsewhere)
-        (out / name).rename(elsewhere)
-    else:
-        out.mkdir()
-        (out / ".build").mkdir() if name == "train" else None
-    (out / name).symlink_to(elsewhere)
-    before = made.tree(elsewhere)
+    if is_unfinished:
+        shutil.copytree(half, out)
+    (out / ".build").mkdir(parents=True, exist_ok=True)
+    (out / name).mkdir(exist_ok=True)
+    (out / name).rename(tmp_path / "elsewhere")
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    before = made.tree(tmp_path / "elsewhere")
 
     message = f"^{out / name}: expected a folder, got a link; remove it"
     with pytest.raises(BuildError, match=message):
-        made.built(out, pipeline=SMALL)
+        everything.build(corpus, out)
 
-    assert made.tree(elsewhere) == before
-
-
-def test_build__follows_a_link_to_its_folder(tmp_path: Path, expected: dict[str, bytes]) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-
-    made.built(tmp_path / "link", pipeline=SMALL)
-
-    assert made.tree(tmp_path / "real") == expected
+    assert made.tree(tmp_path / "elsewhere") == before
 
 
 def test_build__rejects_a_link_to_a_missing_folder(tmp_path: Path) -> None:
@@ -387,27 +260,7 @@ def test_build__rejects_a_link_to_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(
         BuildError, match=f"^{tmp_path / 'link'}: expected a folder, got a broken link"
     ):
-        made.built(tmp_path / "link", pipeline=SMALL)
-
-
-@pytest.mark.parametrize("part", [None, (2, 2)])
-def test_build__rejects_a_folder_locked_by_another_build(
-    part: tuple[int, int] | None, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
-
-    with (
-        FileLock(out / ".build" / "locks" / "build"),
-        pytest.raises(
-            BuildError,
-            match="another build is running in this folder; wait for it or choose another",
-        ),
-    ):
-        build(SMALL, [NCBI], made.word_piece(), out, part=part)
-
-    made.built(out, pipeline=SMALL)
-    assert verify(out)[1] == []
+        made.built(tmp_path / "link")
 
 
 @pytest.mark.parametrize("part", [None, (1, 2)])
@@ -422,101 +275,52 @@ def test_build__rejects_a_folder_with_other_files(
     with pytest.raises(
         BuildError, match="expected an empty folder or an unfinished build, got other files"
     ):
-        build(SMALL, [NCBI], made.word_piece(), out, part=part)
+        build(made.pipeline_of(), [made.SAMPLE / "bc2gm"], made.word_piece(), out, part=part)
 
     assert (out / name).read_text() == "mine"
-
-
-def test_build__accepts_an_existing_empty_folder(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    (tmp_path / "out").mkdir()
-
-    made.built(tmp_path / "out", pipeline=SMALL)
-
-    assert made.tree(tmp_path / "out") == expected
-
-
-@pytest.mark.parametrize("name", ["..", "a/b", ".hidden"])
-def test_build__rejects_invalid_split_names(tmp_path: Path, name: str) -> None:
-    pipeline = made.pipeline_of(source={"splits": {name: ["train*"]}})
-
-    with pytest.raises(MslmDataError):
-        made.built(tmp_path / "in" / "out", pipeline=pipeline)
-
-    assert not (tmp_path / "in" / "out").exists() or not list((tmp_path / "in").rglob("*.arrow"))
-    assert not list(tmp_path.glob("*.arrow"))
 
 
 # Contents of the folder ---------------------------------------------------------------------------
 
 
-def test_build__writes_no_path_host_or_time(tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_build__writes_no_path_host_or_time(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "a-telling-name"
-    made.built(out, pipeline=SMALL)
+    everything.build(corpus, out)
 
-    for name, data in made.tree(out).items():
+    tree = made.tree(out)
+    for name, data in tree.items():
         text = data.decode(errors="replace")
         for telling in (
             str(tmp_path),
             "a-telling-name",
             str(made.SAMPLE),
+            str(corpus),
             socket.gethostname(),
-            str(os.getpid()),
         ):
-            assert telling not in text or telling.isdigit(), name
-    manifest = json.loads(expected["manifest.json"])
-    assert not re.search(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}:\d{2}", expected["manifest.json"].decode())
-    assert not re.search(r'"/', expected["manifest.json"].decode())
-    assert manifest["splits"]["train"]["sources"][0]["name"] == "train.tsv"
+            assert telling not in text, name
+    manifest = tree["manifest.json"].decode()
+    assert not re.search(r'\d{4}-\d{2}-\d{2}|\d{2}:\d{2}:\d{2}|"/', manifest)
+    assert json.loads(manifest)["splits"]["train"]["sources"][0]["name"] == "train.jsonl.gz"
 
 
 def test_build__writes_the_documented_files(expected: dict[str, bytes]) -> None:
-    above = {name for name in expected if "/" not in name}
-    beside = {
-        name.split("/")[1] for name in expected if "/" in name and not name.endswith(".arrow")
-    }
+    files = {name for name in expected if not name.endswith(".arrow")}
 
-    assert above == {
+    assert files == {
         "manifest.json", "dataset_dict.json", "tokenizer.json", "tokenizer_config.json",
-        "README.md", "set_aside.jsonl",
+        "README.md", "set_aside.jsonl", "train/dataset_info.json", "train/state.json",
+        "test/dataset_info.json", "test/state.json",
     }  # fmt: skip
-    assert beside == {"dataset_info.json", "state.json"}
-    assert {name.split("/")[0] for name in expected if "/" in name} == {
-        "train",
-        "validation",
-        "test",
-    }
+    assert {name.split("/")[0] for name in expected.keys() - files} == {"train", "test"}
 
 
-def test_build__reports_progress(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+def test_build__writes_no_columns_without_their_options(one_build: Path) -> None:
+    shards = load(one_build)
 
-    manifest = made.built(tmp_path / "out", pipeline=SMALL, progress=seen.append)
-
-    total = seen[0].bytes_total
-    assert seen[0] == Progress(
-        done=0, total=len(seen) - 1, bytes_done=0, bytes_total=total, documents=0, rows=0
-    )
-    assert seen[-1].documents == sum(split.read for split in manifest.splits.values())
-    assert seen[-1].rows == sum(split.sequences for split in manifest.splits.values())
-    size = sum(path.stat().st_size for path in NCBI.glob("*.tsv"))
-    assert size - len(seen) <= seen[-1].bytes_total <= size
-    assert all(before.bytes_done < after.bytes_done for before, after in pairwise(seen))
-
-
-def test_build__keeps_the_text_on_request(tmp_path: Path) -> None:
-    made.built(tmp_path / "out", pipeline=made.pipeline_of(encode={"keep_text": True}))
-
-    train = load(tmp_path / "out")["train"]
-
-    core = made.word_piece().core
-    for i in range(len(train)):
-        row = train[i]
-        surfaces = [
-            row["text"][a:b]
-            for a, b in zip(row["token_starts"], row["token_ends"], strict=True)
-            if a >= 0
-        ]
-        pieces = [core.id_to_token(id_) for id_ in row["input_ids"][1:-1]]
-        assert [piece.removeprefix("##") for piece in pieces] == surfaces or "[UNK]" in pieces
+    assert {*shards["train"][0]} == {
+        "key", "doc_id", "input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels",
+    }  # fmt: skip
+    assert shards["train"].examples().sentence_starts is None
+    assert shards.manifest.doc_labels is None
+    assert not shards.manifest.context
+    assert "doc_label" not in (one_build / "manifest.json").read_text()

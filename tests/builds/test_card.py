@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.feather
 import pytest
 import yaml
 
+from mslm_data.api.loading import load
 from mslm_data.builds.card import card
 from mslm_data.pipeline import read
 from mslm_data.shard.manifest import Manifest
 from tests import made
-from tests.builds.test_accounts import jsonl
+from tests.builds.inputs import jsonl
 
 ABOUT = {
     "title": "Names: [a] corpus",
@@ -128,48 +128,25 @@ def test_card__counts_every_record_and_mention(tmp_path: Path) -> None:
 # Readers named by FORMAT.md and the card -----------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("readers") / "out"
-    built(out)
-    (found,) = (out / "train").glob("data-*.arrow")
-    return found
+def test_record_batch__feather_readers_reject_a_shard(whole: Path) -> None:
+    shard = next((whole / "train").glob("data-*.arrow"))
 
-
-def test_record_batch__pyarrow_and_pandas_open_a_shard(shard: Path) -> None:
-    rows = pa.dataset.dataset([shard], format="ipc").to_table()
-
-    with pa.memory_map(str(shard)) as file:
-        assert pa.ipc.open_stream(file).read_all() == rows
-    with pa.memory_map(str(shard)) as file:
-        assert pa.ipc.open_file(file).read_all() == rows
-    assert len(rows.to_pandas()) == rows.num_rows > 0
-
-
-def test_record_batch__polars_opens_a_shard(shard: Path) -> None:
-    polars = pytest.importorskip("polars")
-
-    rows = polars.read_ipc(shard)
-
-    assert polars.read_ipc_stream(shard).equals(rows)
-    assert polars.scan_ipc(shard.with_name("data-*.arrow")).collect().equals(rows)
-
-
-def test_record_batch__feather_readers_reject_a_shard(shard: Path) -> None:
     with pytest.raises(pa.ArrowInvalid, match="Not a Feather V1 or Arrow IPC file"):
         pa.feather.read_table(shard)
 
 
 def test_card__datasets_opens_the_folder_with_its_card(
-    shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
-    folder = str(shard.parents[1])
 
-    mapped = datasets.load_from_disk(folder)
-    copied = datasets.load_dataset(folder, cache_dir=str(tmp_path))
+    mapped = datasets.load_from_disk(str(whole))
+    copied = datasets.load_dataset(str(whole), cache_dir=str(tmp_path))
 
     assert set(copied) == set(mapped)
-    assert copied["train"]["doc_id"][:] == mapped["train"]["doc_id"][:]
-    assert len(datasets.Dataset.from_file(str(shard))) == len(mapped["train"])
+    for split, rows in load(whole).items():
+        assert copied[split].to_list() == mapped[split].to_list() == list(rows)
+    features = mapped["train"].features
+    assert features["sentence_starts"].feature.dtype == "int32"
+    assert features["doc_label"].dtype == "int16"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from mslm_data.builds.tasks import BuildUnit, Cut, Digest, FindDrops, Join, Read
 from mslm_data.errors import BuildError, SourceError
 from tests import made
 from tests.builds import everything
-from tests.builds.test_accounts import jsonl
+from tests.builds.inputs import jsonl
 from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 
 TASKS = [
@@ -121,17 +120,6 @@ def test_build__rejects_a_file_that_is_replaced_between_two_runs(
 
     with pytest.raises(BuildError, match=r"unfinished build of something else; different: sources"):
         everything.build(two.inputs, tmp_path / "out")
-
-
-def test_build__rejects_a_file_of_another_size_between_two_runs(tmp_path: Path) -> None:
-    inputs = everything.write(tmp_path)
-    with at_task(BuildUnit, 4, interrupt), pytest.raises(Interruption):
-        everything.build(inputs, tmp_path / "out")
-    with (inputs / "test.jsonl").open("a") as file:
-        file.write(json.dumps({"id": "c", "text": "More."}))
-
-    with pytest.raises(BuildError, match="unfinished build of something else; different: inputs"):
-        everything.build(inputs, tmp_path / "out")
 
 
 @pytest.mark.parametrize(("kind", "number"), [(Cut, 1), (BuildUnit, 3), (Digest, 1)])

@@ -14,19 +14,25 @@ from mslm_data.builds.verify import verify
 from mslm_data.data.context import FLAGS, decode_flags
 from mslm_data.pipeline import Pipeline
 from tests import made
-from tests.builds.test_accounts import jsonl
+from tests.builds.inputs import jsonl
 from tests.cli.running import run
-from tests.made import build
 
 TEXT = "No kinase or gene. Mother had cancer. He has cancer. r/o gene"
 ENTITIES = [[3, 9, "X"], [13, 17, "X"], [30, 36, "Y"], [45, 51, "Y"], [57, 61, "X"]]
 EXPECTED = [["negated"], ["negated"], ["family"], [], ["uncertain"]]
 
 
-def pipeline_of(**annotate: Any) -> Pipeline:
-    unit_bytes = annotate.pop("unit_bytes", 1 << 20)
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Three documents, one that is lost, and a split whose only document is lost."""
+    rows = [{"id": str(n), "text": TEXT, "entities": ENTITIES} for n in range(3)]
+    jsonl(tmp_path / "in", "test.jsonl", "{broken")
+    return jsonl(tmp_path / "in", "train.jsonl", *rows, "{broken")
+
+
+def pipeline_of(unit_bytes: int = 1 << 20, **annotate: Any) -> Pipeline:
     return made.pipeline_of(
-        source={"use": "jsonl", "max_loss": 0},
+        source={"use": "jsonl"},
         segment="clinical",
         annotate=annotate,
         labels=["X", "Y"],
@@ -34,106 +40,64 @@ def pipeline_of(**annotate: Any) -> Pipeline:
     )
 
 
-@pytest.fixture
-def inputs(tmp_path: Path) -> Path:
-    rows = [{"id": str(n), "text": TEXT, "entities": ENTITIES} for n in range(3)]
-    return jsonl(tmp_path / "in", "train.jsonl", *rows)
+TERMS = {"use": "terms", "context": True, "leave_out_context": ["uncertain"]}
+CASES: list[tuple[dict[str, Any], list[list[str]], dict[str, int]]] = [
+    ({"context": True}, EXPECTED, {}),
+    (
+        {"leave_out_context": ["negated", "family"]},
+        [],
+        {"context is family": 3, "context is negated": 6},
+    ),
+    (TERMS, EXPECTED[:-1], {"context is uncertain": 3}),
+]
 
 
-def contexts_of(folder: Path) -> list[list[str]]:
-    return [decode_flags(bits) for row in load(folder)["train"] for bits in row["span_contexts"]]
-
-
-def test_build__writes_the_context_of_mentions(inputs: Path, tmp_path: Path) -> None:
-    manifest = made.built(tmp_path / "out", inputs, pipeline_of(context=True))
-
-    assert contexts_of(tmp_path / "out") == EXPECTED * 3
-    assert manifest.context
-    assert manifest.splits["train"].left_out == {}
-    assert verify(tmp_path / "out")[1] == []
-    schema = next(load(tmp_path / "out")["train"].batches()).schema
-    assert json.loads(schema.metadata[b"mslm_data"])["contexts"] == list(FLAGS)
-
-
-def test_build__excludes_mentions_by_context(inputs: Path, tmp_path: Path) -> None:
-    pipeline = pipeline_of(leave_out_context=["negated", "family"])
-
-    manifest = made.built(tmp_path / "out", inputs, pipeline)
-
-    train = manifest.splits["train"]
-    assert (train.given_mentions, train.mentions) == (15, 6)
-    assert train.left_out == {"context is family": 3, "context is negated": 6}
-    assert "span_contexts" not in load(tmp_path / "out")["train"][0]
-    assert verify(tmp_path / "out")[1] == []
-
-
-def test_build__supports_contexts_of_terms(inputs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("unit_bytes", [1, 1 << 20])
+@pytest.mark.parametrize(("annotate", "expected", "left_out"), CASES)
+def test_build__writes_and_leaves_out_mentions_by_context(
+    annotate: dict[str, Any],
+    expected: list[list[str]],
+    left_out: dict[str, int],
+    unit_bytes: int,
+    inputs: Path,
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "terms.csv"
     table.write_text("name,label\nkinase,X\ngene,X\ncancer,Y\n")
-    pipeline = pipeline_of(
-        use="terms", table=str(table), context=True, leave_out_context=["uncertain"]
-    )
+    more = {"table": str(table)} if annotate is TERMS else {}
 
-    manifest = made.built(tmp_path / "out", inputs, pipeline)
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of(unit_bytes, **annotate, **more))
 
-    assert contexts_of(tmp_path / "out") == EXPECTED[:-1] * 3
-    assert manifest.splits["train"].left_out == {"context is uncertain": 3}
+    train = manifest.splits["train"]
+    assert train.left_out == left_out
+    assert (train.given_mentions, train.mentions) == (15, 15 - sum(left_out.values()))
+    assert [shard.rows for shard in manifest.splits["test"].shards] == [0]
+    assert (train.shards[-1].rows == 0) == (unit_bytes == 1)
     assert verify(tmp_path / "out")[1] == []
-
-
-def test_build__supports_contexts_in_units_and_splits_without_documents(tmp_path: Path) -> None:
-    row = {"id": "0", "text": TEXT, "entities": ENTITIES}
-    jsonl(tmp_path / "in", "train.jsonl", row, "{broken")
-    inputs = jsonl(tmp_path / "in", "test.jsonl", "{broken")
-    pipeline = made.pipeline_of(
-        source={"use": "jsonl"},
-        segment="clinical",
-        annotate={"context": True},
-        labels=["X", "Y"],
-        unit_bytes=1,
-    )
-
-    manifest = made.built(tmp_path / "out", inputs, pipeline)
-
-    assert contexts_of(tmp_path / "out") == EXPECTED
-    rows = {
-        split: [shard.rows for shard in record.shards] for split, record in manifest.splits.items()
-    }
-    assert rows == {"test": [0], "train": [4, 0]}
-    assert verify(tmp_path / "out")[1] == []
-
-
-def test_build__omits_contexts_without_the_options(inputs: Path, tmp_path: Path) -> None:
-    manifest = made.built(tmp_path / "out", inputs, pipeline_of())
-
-    assert not manifest.context
-
-
-@pytest.mark.long
-def test_build__context_bytes_do_not_depend_on_workers(inputs: Path, tmp_path: Path) -> None:
-    pipeline = pipeline_of(context=True, unit_bytes=1)
-    made.built(tmp_path / "one", inputs, pipeline)
-
-    build(pipeline, [inputs], made.word_piece(), tmp_path / "two", workers=2)
-
-    assert made.tree(tmp_path / "one") == made.tree(tmp_path / "two")
+    assert manifest.context == bool(expected)
+    rows = [*load(tmp_path / "out")["train"]]
+    assert ("span_contexts" in rows[0]) == bool(expected)
+    if expected:
+        found = [decode_flags(bits) for row in rows for bits in row["span_contexts"]]
+        assert found == expected * 3
+        schema = next(load(tmp_path / "out")["train"].batches()).schema
+        assert json.loads(schema.metadata[b"mslm_data"])["contexts"] == list(FLAGS)
 
 
 @pytest.mark.parametrize("to", ["parquet", "jsonl"])
-def test_export__writes_contexts(to: str, inputs: Path, tmp_path: Path) -> None:
-    made.built(tmp_path / "out", inputs, pipeline_of(context=True))
-
-    done = run("export", tmp_path / "out", "--to", to, "--out", tmp_path / to)
+def test_export__writes_contexts(to: str, whole: Path, tmp_path: Path) -> None:
+    done = run("export", whole, "--to", to, "--out", tmp_path / "out")
 
     assert done.code == 0, done.err
-    expected = [row["span_contexts"] for row in load(tmp_path / "out")["train"]]
-    if to == "parquet":
-        (path,) = (tmp_path / to / "train").glob("*.parquet")
-        assert pq.read_table(path)["span_contexts"].to_pylist() == expected
-    if to == "jsonl":
-        (path,) = (tmp_path / to / "train").glob("*.jsonl")
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [row["span_contexts"] for row in rows] == expected
+    rows: list[dict[str, Any]] = []
+    for path in sorted((tmp_path / "out" / "train").glob(f"*.{to}")):
+        if to == "parquet":
+            rows += pq.read_table(path).to_pylist()
+        else:
+            rows += map(json.loads, path.read_text().splitlines())
+    contexts = [row["span_contexts"] for row in rows]
+    assert contexts == [row["span_contexts"] for row in load(whole)["train"]]
+    assert any(map(any, contexts))
 
 
 def test_inspect__shows_contexts(inputs: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,18 +27,16 @@ STATES = {
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make `in`, `expected`, and interrupted builds."""
+def folders(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Interrupted builds, by their state."""
     folder = tmp_path_factory.mktemp("damaged")
-    inputs = everything.write(folder)
-    everything.build(inputs, folder / "expected")
     for name, (kind, number) in STATES.items():
         with at_task(kind, number, interrupt), pytest.raises(Interruption):
-            everything.build(inputs, folder / name)
+            everything.build(corpus, folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finish, "write_manifest", lambda *_: interrupt())
         with pytest.raises(Interruption):
-            everything.build(inputs, folder / "joined")
+            everything.build(corpus, folder / "joined")
     return folder
 
 
@@ -102,6 +99,8 @@ def test_build__replaces_damaged_state(
     state: str,
     files: str,
     folders: Path,
+    corpus: Path,
+    expected: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))
@@ -110,39 +109,46 @@ def test_build__replaces_damaged_state(
 
     damage(paths)
     try:
-        everything.build(folders / "in", out)
+        everything.build(corpus, out)
     except MslmDataError as error:
         if "run the same command again" not in str(error):
             raise
-        everything.build(folders / "in", out)  # the advice works
+        everything.build(corpus, out)  # the advice works
 
-    assert made.tree(out) == made.tree(folders / "expected")
+    assert made.tree(out) == expected
 
 
 @pytest.mark.parametrize("damage", [flip, cut_off, empty])
 @pytest.mark.parametrize("state", STATES)
 def test_build__names_a_damaged_plan(
-    damage: Callable[[Sequence[Path]], None], state: str, folders: Path, tmp_path: Path
+    damage: Callable[[Sequence[Path]], None],
+    state: str,
+    folders: Path,
+    corpus: Path,
+    expected: dict[str, bytes],
+    tmp_path: Path,
 ) -> None:
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))
     damage([out / ".build" / "plan.json"])
 
     with pytest.raises(BuildError, match=r"plan\.json: the plan of .* is damaged; remove"):
-        everything.build(folders / "in", out)
+        everything.build(corpus, out)
     shutil.rmtree(out)
-    everything.build(folders / "in", out)
+    everything.build(corpus, out)
 
-    assert made.tree(out) == made.tree(folders / "expected")
+    assert made.tree(out) == expected
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_build__makes_a_missing_plan_again(state: str, folders: Path, tmp_path: Path) -> None:
+def test_build__makes_a_missing_plan_again(
+    state: str, folders: Path, corpus: Path, expected: dict[str, bytes], tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))
     (out / ".build" / "plan.json").unlink()
 
-    everything.build(folders / "in", out)
+    everything.build(corpus, out)
 
-    assert made.tree(out) == made.tree(folders / "expected")
+    assert made.tree(out) == expected
 
 
 # Other versions of packages -----------------------------------------------------------------------
@@ -156,48 +162,35 @@ def other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("other_versions")
-def test_build__opens_a_finished_folder_of_other_versions(folders: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(folders / "expected", tmp_path / "out"))
+def test_build__opens_a_finished_folder_of_other_versions(
+    corpus: Path, whole: Path, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "out"))
 
     with tasks_run() as tasks:
-        manifest = everything.build(folders / "in", out)
+        manifest = everything.build(corpus, out)
 
     assert manifest
     assert manifest.versions["numpy"] != "0.0.1"
     assert not any(isinstance(task, BuildUnit) for task in tasks)
-    assert made.tree(out) == made.tree(folders / "expected")
+    assert made.tree(out) == expected
 
 
 @pytest.mark.usefixtures("other_versions")
 @pytest.mark.parametrize("state", ["half", "built", "joining", "joined"])
 def test_build__builds_units_of_other_versions_again(
-    state: str, folders: Path, tmp_path: Path
+    state: str, folders: Path, corpus: Path, tmp_path: Path
 ) -> None:
     """No folder has rows of two versions of a package."""
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))
     with tasks_run() as of_whole:
-        everything.build(folders / "in", tmp_path / "whole")
+        everything.build(corpus, tmp_path / "whole")
 
     with tasks_run() as tasks:
-        manifest = everything.build(folders / "in", out)
+        manifest = everything.build(corpus, out)
 
     assert manifest
     assert manifest.versions["numpy"] == "0.0.1"
     assert made.tree(out) == made.tree(tmp_path / "whole")
     units = [[task.name for task in of if isinstance(task, BuildUnit)] for of in (tasks, of_whole)]
     assert units[0] == units[1]
-
-
-def test_build__rejects_an_unfinished_build_of_something_else(
-    folders: Path, tmp_path: Path
-) -> None:
-    out = Path(shutil.copytree(folders / "half", tmp_path / "out"))
-    before = made.tree(out)
-    others: list[Any] = [{"duplicates": "count"}, {"decontaminate": []}]
-
-    for options in others:
-        pipeline = everything.pipeline_of(folders / "in", **options)
-        with pytest.raises(BuildError, match="holds an unfinished build of something else; differ"):
-            made.built(out, folders / "in", pipeline)
-
-    assert made.tree(out) == before

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-import mslm_data as md
 from mslm_data.builds import decontaminate
 from mslm_data.builds.verify import verify
 from mslm_data.data.accounts import in_aside
-from mslm_data.errors import BuildError, PipelineError, ShardError
-from mslm_data.pipeline import Pipeline, read
+from mslm_data.errors import ShardError
+from mslm_data.pipeline import Pipeline
 from tests import made
-from tests.builds.test_accounts import jsonl, lines_of
-from tests.made import build
+from tests.builds.inputs import jsonl, lines_of
 from tests.stats.test_overlap import FILLER, both, folder_of
 
 ROWS = [
@@ -28,9 +26,11 @@ ROWS = [
 ]
 
 
-def pipeline_of(*folders: Path, **options: Any) -> Pipeline:
+def pipeline_of(
+    *folders: Path, splits: dict[str, list[str]] | None = None, **options: Any
+) -> Pipeline:
     source = {"use": "jsonl", "decontaminate": [str(folder) for folder in folders], "max_loss": 0}
-    return made.pipeline_of(source=source, **options)
+    return made.pipeline_of(source=source | ({"splits": splits} if splits else {}), **options)
 
 
 @pytest.fixture
@@ -41,8 +41,12 @@ def test_set(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
 def test_build__sets_aside_documents_of_a_test_set(
-    unit_bytes: int, test_set: Path, tmp_path: Path
+    unit_bytes: int, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read_folders = []
+    monkeypatch.setattr(decontaminate, "_LOADED", {})
+    reading = decontaminate._read
+    monkeypatch.setattr(decontaminate, "_read", lambda of: read_folders.append(of) or reading(of))
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=unit_bytes))
@@ -59,9 +63,9 @@ def test_build__sets_aside_documents_of_a_test_set(
         ("near", decontaminate.HELD_NEAR.text),
     ]
     assert verify(tmp_path / "out")[1] == []
-    assert [len(found.exact) + len(found.near) for found in both(tmp_path / "out", test_set)] == [
-        0, 0
-    ]  # fmt: skip
+    for found in both(tmp_path / "out", test_set):
+        assert len(found.exact) + len(found.near) == 0
+    assert len(read_folders) == 1  # though there are several units
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
@@ -111,14 +115,10 @@ def test_build__keeps_validation_and_test_complete(test_set: Path, tmp_path: Pat
         inputs = jsonl(tmp_path / "in", f"{split}.jsonl", *[
             {**row, "id": f"{split} {row['id']}"} for row in ROWS
         ])  # fmt: skip
-    source = {
-        "splits": {split: [f"{split}.jsonl"] for split in ("train", "validation", "test", "extra")}
-    }
-    pipeline = read(
-        {"name": "test", "source": {"use": "jsonl", "decontaminate": [test_set / "test"], **source}}
-    )
+    names = ("train", "validation", "test", "extra")
+    splits = {split: [f"{split}.jsonl"] for split in names}
 
-    manifest = made.built(tmp_path / "out", inputs, pipeline)
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of(test_set / "test", splits=splits))
 
     aside = {split: record.aside for split, record in manifest.splits.items()}
     assert aside == {"train": 2, "validation": 0, "test": 0, "extra": 2}
@@ -137,43 +137,20 @@ def test_build__decontaminates_with_a_single_split_of_a_folder(tmp_path: Path) -
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["b"]
 
 
-@pytest.mark.long
-def test_build__decontamination_does_not_depend_on_workers_or_place(
+def test_build__records_the_name_of_a_folder_wherever_it_is(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    made.built(tmp_path / "one", inputs, pipeline_of(test_set, unit_bytes=50))
+    made.built(tmp_path / "one", inputs, pipeline_of(test_set))
 
     monkeypatch.chdir(test_set.parent)
-    pipeline = pipeline_of(Path(test_set.name), unit_bytes=50)
-    build(pipeline, [inputs], made.word_piece(), tmp_path / "two", workers=2)
+    made.built(tmp_path / "two", inputs, pipeline_of(Path(test_set.name)))
 
     assert made.tree(tmp_path / "one") == made.tree(tmp_path / "two")
     manifest = (tmp_path / "one" / "manifest.json").read_text()
     assert str(tmp_path) not in manifest
     record = json.loads(manifest)["pipeline"]["source"]["decontaminate"]
     assert [(of["name"], of["splits"]) for of in record] == [("test", ["test"])]
-
-
-def test_build__does_not_resume_with_another_folder(test_set: Path, tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    other = folder_of(tmp_path / "other", ["gene"])
-    build(
-        pipeline_of(test_set), [inputs], made.word_piece(), tmp_path / "out", workers=1, part=(1, 1)
-    )
-
-    for pipeline in (pipeline_of(other), pipeline_of()):
-        with pytest.raises(BuildError, match=r"different: pipeline\.source\.decontaminate"):
-            made.built(tmp_path / "out", inputs, pipeline)
-    made.built(tmp_path / "out", inputs, pipeline_of(test_set))
-    with pytest.raises(BuildError, match=r"different: pipeline\.source\.decontaminate"):
-        made.built(tmp_path / "out", inputs, pipeline_of(other))
-
-
-@pytest.mark.parametrize("value", ["shards/test", [""], [3], {"a": 1}])
-def test_pipeline__rejects_values_other_than_a_list_of_folders(value: Any) -> None:
-    with pytest.raises(PipelineError, match=r"\[source\]: .*decontaminate"):
-        read({"name": "test", "source": {"use": "jsonl", "decontaminate": value}})
 
 
 def test_build__rejects_a_folder_that_is_not_built(tmp_path: Path) -> None:
@@ -194,18 +171,3 @@ def test_build__reads_a_rebuilt_folder(test_set: Path, tmp_path: Path) -> None:
     made.built(tmp_path / "two", inputs, pipeline_of(test_set))
 
     assert [line["id"] for line in lines_of(tmp_path / "two")] == ["other"]
-
-
-def test_build__reads_folders_of_decontaminate_once_per_process(
-    test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_folders = []
-    monkeypatch.setattr(decontaminate, "_LOADED", {})
-    reading = decontaminate._read
-    monkeypatch.setattr(decontaminate, "_read", lambda of: read_folders.append(of) or reading(of))
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-
-    made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=1))
-
-    assert len(read_folders) == 1
-    assert len(md.load(tmp_path / "out")["train"]) == 2

@@ -17,7 +17,8 @@ from mslm_data.api.loading import load
 from mslm_data.builds.verify import verify
 from mslm_data.errors import BuildError, ShardError
 from tests import made
-from tests.builds.test_accounts import jsonl, lines_of
+from tests.builds.inputs import jsonl, lines_of
+from tests.shard.damage import edit_manifest
 
 ROWS = [
     {"id": "a", "text": "kinase inhibitors work", "label": "yes"},
@@ -33,50 +34,40 @@ def pipeline(**options: Any) -> Any:
 
 
 def labels_of(out: Path, split: str = "train") -> dict[str, str | None]:
-    """Return the label name of each document id."""
+    """Return the label name of each document id, which all of its rows have."""
     shards = load(out)
-    rows = [shards[split][number] for number in range(len(shards[split]))]
-    return {
-        row["doc_id"]: shards.doc_labels[row["doc_label"]] if row["doc_label"] >= 0 else None
-        for row in rows
+    pairs = {(row["doc_id"], row["doc_label"]) for row in shards[split]}
+    labels = {
+        doc_id: shards.doc_labels[label] if label >= 0 else None for doc_id, label in sorted(pairs)
     }
+    assert len(labels) == len(pairs)
+    return labels
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A folder built of ROWS."""
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "out", inputs, pipeline())
+    return tmp_path / "out"
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
 def test_build__keeps_the_label_of_each_document(tmp_path: Path, unit_bytes: int) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    long = {"id": "e", "text": "kinase " * 50, "label": "no"}
+    jsonl(tmp_path / "in", "train.jsonl", *ROWS, long)
+    inputs = jsonl(tmp_path / "in", "test.jsonl", *ROWS[:2])
+    options = pipeline(unit_bytes=unit_bytes, encode={"max_tokens": 16})
 
-    manifest = made.built(tmp_path / "out", inputs, pipeline(unit_bytes=unit_bytes))
+    manifest = made.built(tmp_path / "out", inputs, options)
 
     assert manifest.doc_labels == ("maybe", "no", "yes")
     assert manifest.labels == ("X",)
-    assert labels_of(tmp_path / "out") == {"a": "yes", "b": "no", "c": None, "d": "maybe"}
+    expected = {"a": "yes", "b": "no", "c": None, "d": "maybe", "e": "no"}
+    assert labels_of(tmp_path / "out") == expected
+    assert labels_of(tmp_path / "out", "test") == {"a": "yes", "b": "no"}
+    assert manifest.splits["train"].sequences > len(expected) + 2
     assert verify(tmp_path / "out")[1] == []
-
-
-def test_build__numbers_labels_alike_in_all_pieces_and_splits(tmp_path: Path) -> None:
-    rows = [{"text": f"kinase {n}", "id": str(n), "label": f"l{n % 7}"} for n in range(60)]
-    jsonl(tmp_path / "in", "train.jsonl", *rows)
-    inputs = jsonl(tmp_path / "in", "test.jsonl", *reversed(rows))
-
-    small = made.built(tmp_path / "small", inputs, pipeline(unit_bytes=300))
-    made.built(tmp_path / "large", inputs, pipeline())
-
-    assert len(small.splits["train"].shards) > 3
-    for folder in ("small", "large"):
-        for split in ("train", "test"):
-            expected = {row["id"]: row["label"] for row in rows}
-            assert labels_of(tmp_path / folder, split) == expected
-
-
-def test_build__gives_all_rows_of_a_document_its_label(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", {"text": "kinase " * 50, "label": "long"})
-
-    made.built(tmp_path / "out", inputs, pipeline(encode={"max_tokens": 16}))
-
-    train = load(tmp_path / "out")["train"]
-    assert len(train) > 3
-    assert train.examples(0, len(train)).doc_labels.tolist() == [0] * len(train)
 
 
 def test_build__accepts_integers_with_names(tmp_path: Path) -> None:
@@ -139,53 +130,30 @@ def test_build__rejects_a_column_without_documents(tmp_path: Path) -> None:
         )
 
 
-def test_build__omits_document_labels_without_the_option(tmp_path: Path) -> None:
-    manifest = made.built(tmp_path / "out")
+def test_batches__return_the_labels(built: Path, one_build: Path) -> None:
+    train = load(built)["train"]
+    token = md.strategy("token")
 
-    assert manifest.doc_labels is None
-    assert "doc_label" not in (tmp_path / "out" / "manifest.json").read_text()
-    assert "doc_label" not in load(tmp_path / "out")["train"][0]
+    (batch,) = md.Batches(train, token, batch_size=8, shuffle=True)
 
-
-def test_batches__return_the_labels(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    made.built(tmp_path / "out", inputs, pipeline())
-    shards = load(tmp_path / "out")
-
-    (batch,) = md.Batches(shards["train"], md.strategy("token"), batch_size=8, shuffle=True)
-
-    train = shards["train"]
-    of_key = {train[n]["key"]: train[n]["doc_label"] for n in range(len(train))}
+    of_key = {row["key"]: row["doc_label"] for row in train}
     assert batch["doc_labels"].dtype == np.int64
     assert batch["doc_labels"].tolist() == [of_key[key] for key in batch["keys"].tolist()]
-    (bare,) = md.Batches(made_bare(tmp_path), md.strategy("token"), batch_size=1000)
+    (bare,) = md.Batches(load(one_build)["test"], token, batch_size=1000)
     assert "doc_labels" not in bare
 
 
-def made_bare(tmp_path: Path) -> Any:
-    made.built(tmp_path / "bare")
-    return load(tmp_path / "bare")["test"]
-
-
-def test_load__rejects_repeated_labels(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    made.built(tmp_path / "out", inputs, pipeline())
-    path = tmp_path / "out" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {"doc_labels": ["no", "no", "yes"]}))
+def test_load__rejects_repeated_labels(built: Path) -> None:
+    edit_manifest(built, lambda manifest: manifest.update(doc_labels=["no", "no", "yes"]))
 
     with pytest.raises(ShardError, match="different doc_labels"):
-        load(tmp_path / "out")
+        load(built)
 
 
-def test_verify__detects_labels_out_of_range(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    made.built(tmp_path / "out", inputs, pipeline())
-    path = tmp_path / "out" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {"doc_labels": ["maybe", "no"]}))
+def test_verify__detects_labels_out_of_range(built: Path) -> None:
+    edit_manifest(built, lambda manifest: manifest.update(doc_labels=["maybe", "no"]))
 
-    problems = [problem.what for problem in verify(tmp_path / "out")[1]]
+    problems = [problem.what for problem in verify(built)[1]]
 
     assert any("expected labels of documents of the manifest" in what for what in problems)
 

@@ -18,13 +18,12 @@ from mslm_data.builds.copies import DUPLICATE_ID, EXACT, NEAR, choose_bands, has
 from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
-from mslm_data.errors import BuildError, MissingExtraError, PipelineError
-from mslm_data.pipeline import Pipeline, read
+from mslm_data.errors import MissingExtraError
+from mslm_data.pipeline import Pipeline
 from tests import made
-from tests.builds.test_accounts import jsonl, lines_of
+from tests.builds.inputs import jsonl, lines_of
 from tests.reference import duplicates as twin
 from tests.stats.test_overlap import FILLER, folder_of
-from tests.support.cases import long
 
 NOTE = " ".join(f"word{number}" for number in range(60))
 LONG = " ".join(f"word{number}" for number in range(160))
@@ -38,7 +37,6 @@ ROWS = [
     {"id": "g", "text": "?"},
     {"id": "h", "text": "?!"},
 ]
-THREE = [{"id": "1", "text": "T"}, {"id": "1", "text": "U"}, {"id": "2", "text": "U"}]
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +53,6 @@ def pipeline_of(
     )
 
 
-def reasons_of(out: Path) -> dict[str, str]:
-    return {line["id"]: line["reason"] for line in lines_of(out)}
-
-
 def write(folder: Path, splits: dict[str, list[dict[str, Any]]]) -> Path:
     for split, rows in splits.items():
         jsonl(folder, f"{split}.jsonl", *rows)
@@ -67,40 +61,48 @@ def write(folder: Path, splits: dict[str, list[dict[str, Any]]]) -> Path:
 
 # What is dropped ----------------------------------------------------------------------------------
 
-TEST = {"test": [{"id": "b", "text": "One"}, {"id": "c", "text": "ONE"}]}
-CASES: dict[str, tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, str]]] = {
+IDS = [("1", "one"), ("1", "two"), ("2", "two"), ("1", "one"), ("3", "two")]
+SOME_HELD_OUT = [
+    {"id": "a", "text": f"{LONG}. {FILLER}."},
+    {"id": "b", "text": f"{LONG}."},
+    {"id": "c", "text": f"{LONG}!"},
+]
+DROP: dict[str, Any] = {"duplicates": "drop"}
+EXACTLY = {**DROP, "similarity": 1}
+CASES: dict[str, tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[int, str]]] = {
     "nothing": ({"duplicates": "keep"}, {"train": ROWS}, {}),
-    "exact copies": (
-        {"duplicates": "drop", "similarity": 1},
-        {"train": ROWS},
-        {"c": EXACT.text, "e": EXACT.text},
-    ),
-    "near copies": (
-        {"duplicates": "drop"},
-        {"train": ROWS},
-        {"c": EXACT.text, "d": NEAR.text, "e": EXACT.text},
-    ),
+    "exact copies": (EXACTLY, {"train": ROWS}, {3: EXACT.text, 5: EXACT.text}),
+    "near copies": (DROP, {"train": ROWS}, {3: EXACT.text, 4: NEAR.text, 5: EXACT.text}),
     "copies are counted": ({"duplicates": "count"}, {"train": ROWS}, {}),
     # An id goes first, so the text of a document that is dropped is still there once.
     "ids before copies": (
-        {"duplicates": "drop", "similarity": 1}, {"train": THREE}, {"1": DUPLICATE_ID.text},
+        EXACTLY,
+        {"train": [{"id": doc_id, "text": text} for doc_id, text in IDS]},
+        {2: DUPLICATE_ID.text, 4: DUPLICATE_ID.text, 5: EXACT.text},
     ),
-    "ids only": ({"duplicates": "keep"}, {"train": THREE}, {"1": DUPLICATE_ID.text}),
     "test documents stay": (
-        {"duplicates": "drop", "similarity": 1},
+        EXACTLY,
         {
             "train": [{"id": "a", "text": "one"}],
             "validation": [{"id": "d", "text": "one!"}],
-            **TEST,
+            "test": [{"id": "b", "text": "One"}, {"id": "c", "text": "ONE"}],
         },
-        {"a": EXACT.text},
+        {1: EXACT.text},
     ),
-    "near copies of test documents": (
-        {"duplicates": "drop"},
-        {"train": ROWS[3:4], "test": ROWS[:1]},
-        {"d": NEAR.text},
+    "near copies of test documents": (DROP, {"train": ROWS[3:4], "test": ROWS[:1]}, {1: NEAR.text}),
+    "near and exact copies": (DROP, {"train": SOME_HELD_OUT}, {2: NEAR.text, 3: EXACT.text}),
+    # A document that is held out is no original of copies.
+    "held-out words before copies": (
+        {**DROP, "held_out": [f"{FILLER}."]},
+        {"train": SOME_HELD_OUT},
+        {1: decontaminate.HELD_NEAR.text, 3: EXACT.text},
     ),
-}  # fmt: skip
+    "held-out sentences before copies": (
+        {**DROP, "held_out": [f"{FILLER}."], "segment": "clinical"},
+        {"train": SOME_HELD_OUT},
+        {1: decontaminate.HELD_EXACT.text, 3: EXACT.text},
+    ),
+}
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])
@@ -109,12 +111,16 @@ def test_build__drops_documents(
     case: str, unit_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, splits, expected = CASES[case]
+    options = {**options}
+    if "held_out" in options:
+        options["decontaminate"] = [str(folder_of(tmp_path / "held", options.pop("held_out")))]
     inputs = write(tmp_path / "in", splits)
     monkeypatch.setattr(plan, "UNIT_BYTES", unit_bytes)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of(**options))
 
-    assert reasons_of(tmp_path / "out") == expected
+    reasons = {line["place"]: line["reason"] for line in lines_of(tmp_path / "out")}
+    assert reasons == {f"train.jsonl:{line}": reason for line, reason in expected.items()}
     train = manifest.splits["train"]
     assert train.read == train.written + len(expected)
     found = {"exact": 2, "near": 1} if case == "copies are counted" else {}
@@ -122,41 +128,6 @@ def test_build__drops_documents(
     near_copies = options["duplicates"] != "keep" and options.get("similarity") != 1
     assert ("rensa" in manifest.versions) == near_copies
     assert verify(tmp_path / "out")[1] == []
-
-
-@pytest.mark.parametrize("unit_bytes", [1, *long(1 << 20)])
-@pytest.mark.parametrize("segment", ["given", "clinical"])
-def test_build__contaminated_documents_have_no_copies(
-    segment: str, unit_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = {"a": f"{LONG}. {FILLER}.", "b": f"{LONG}.", "c": f"{LONG}!"}
-    rows = [{"id": doc_id, "text": text} for doc_id, text in texts.items()]
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
-    folder = folder_of(tmp_path / "held out", [f"{FILLER}."])
-    monkeypatch.setattr(plan, "UNIT_BYTES", unit_bytes)
-
-    made.built(tmp_path / "all", inputs, pipeline_of("drop", segment=segment))
-    pipeline = pipeline_of("drop", segment=segment, decontaminate=[str(folder)])
-    made.built(tmp_path / "out", inputs, pipeline)
-
-    assert reasons_of(tmp_path / "all") == {"b": NEAR.text, "c": EXACT.text}
-    held = decontaminate.HELD_NEAR if segment == "given" else decontaminate.HELD_EXACT
-    assert reasons_of(tmp_path / "out") == {"a": held.text, "c": EXACT.text}
-
-
-def test_build__sets_aside_repeated_ids_beside_copies(tmp_path: Path) -> None:
-    texts = [("1", "one"), ("1", "two"), ("2", "two"), ("1", "one"), ("3", "two")]
-    rows = [{"id": doc_id, "text": text} for doc_id, text in texts]
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
-
-    made.built(tmp_path / "out", inputs, pipeline_of("drop", 1))
-
-    aside = [(line["place"], line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
-    assert aside == [
-        ("train.jsonl:2", "1", DUPLICATE_ID.text),
-        ("train.jsonl:4", "1", DUPLICATE_ID.text),
-        ("train.jsonl:5", "3", EXACT.text),
-    ]
 
 
 def test_build__annotates_no_dropped_document(
@@ -209,7 +180,7 @@ def kinds_of(tmp_path: Path, texts: Sequence[str], similarity: float, stay: int 
     if not stay:
         (inputs / "test.jsonl").unlink()
     made.built(out, inputs, pipeline_of("drop", similarity))
-    reasons = reasons_of(out)
+    reasons = {line["id"]: line["reason"] for line in lines_of(out)}
     names = {EXACT.text: "exact", NEAR.text: "near", "": ""}
     return [names[reasons.get(str(number), "")] for number in range(len(texts))]
 
@@ -285,21 +256,7 @@ def test_choose_bands__finds_copies_at_the_threshold() -> None:
     assert choose_bands(0.8) == (21, 6)
 
 
-# Options ------------------------------------------------------------------------------------------
-
-
-def test_build__rejects_a_folder_of_another_similarity(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
-    for is_finished in (False, True):
-        if is_finished:
-            made.built(tmp_path / "out", inputs, pipeline_of("drop", 0.9))
-        else:
-            made.build(
-                pipeline_of("drop", 0.9), [inputs], made.word_piece(), tmp_path / "out", part=(1, 1)
-            )
-
-        with pytest.raises(BuildError, match=r"different: pipeline\.source\.duplicate_similarity"):
-            made.built(tmp_path / "out", inputs, pipeline_of("drop", 0.8))
+# The package for near copies ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("duplicates", ["ask", "keep"])
@@ -320,16 +277,3 @@ def test_build__names_the_package_for_near_copies(
 
     with pytest.raises(MissingExtraError, match=r"near copies.*pip install 'mslm-data\[dupl"):
         made.built(tmp_path / "out", inputs, pipeline_of("drop"))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"duplicates": "thin"}, "duplicates.*ask, count, drop, keep"),
-        ({"duplicate_similarity": 0}, "duplicate_similarity"),
-        ({"duplicate_similarity": 2}, "duplicate_similarity"),
-    ],
-)
-def test_pipeline__rejects_invalid_values(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(PipelineError, match=message):
-        read({"name": "test", "source": {"use": "jsonl", **options}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mslm_data import builds
 from mslm_data.api.loading import load
 from mslm_data.builds import plan
 from mslm_data.builds.tasks import BuildUnit
@@ -18,17 +16,13 @@ from mslm_data.builds.verify import verify
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
 from tests import made
-from tests.builds.test_accounts import jsonl, lines_of
+from tests.builds.inputs import jsonl, lines_of, preview
 from tests.support.build_tasks import tasks_run
 
 
 def pipeline_of(duplicates: str = "ask", **options: Any) -> Pipeline:
     source = {"use": "jsonl", "duplicates": duplicates, **options.pop("source", {})}
     return made.pipeline_of(source=source, annotate={"use": "none"}, **options)
-
-
-def preview(pipeline: Pipeline, inputs: Path, out: Path) -> builds.Preview:
-    return builds.plan_build(builds.find(pipeline, [inputs]), made.word_piece(), out)
 
 
 def rows_of(first: str, texts: Sequence[str]) -> list[dict[str, str]]:
@@ -93,14 +87,14 @@ def test_build__counts_equal_texts(
     out = tmp_path / "out"
 
     if message == TWICE:
-        for build in (preview, lambda *_: made.built(out, inputs, pipeline_of())):
+        for build in (preview, made.built):
             with pytest.raises(BuildError, match=TWICE) as error:
-                build(pipeline_of(), inputs, out)
+                build(out, inputs, pipeline_of())
             assert f"'{[*splits][-1]}'" in str(error.value) or "train.jsonl: " in str(error.value)
             assert "--set source.duplicates=keep" in str(error.value)
             assert "house" not in str(error.value)
     else:
-        preview(pipeline_of(), inputs, out)
+        preview(out, inputs, pipeline_of())
     caplog.clear()
     manifest = made.built(out, inputs, pipeline_of("keep" if message == TWICE else "ask"))
 
@@ -147,32 +141,38 @@ def test_build__compares_sentences_where_the_source_has_them(tmp_path: Path) -> 
 
 
 def write_corpora(folder: Path) -> Path:
-    """Write files of the same names into a folder for each domain; the second lines are broken."""
-    for domain in ("news", "web"):
-        rows = [json.dumps({"text": f"{domain} text {number}"}) for number in range(3)]
+    """Write files of the same names into a folder for each domain.
+
+    Of 7 lines of a file, 2 are broken, and 2 have no token.
+    """
+    for domain in ("web", "news"):
+        texts = [{"text": f"{domain} text {number}"} for number in range(3)]
+        lost = ["{broken", {"text": "\u200b"}]
+        lines = [texts[0], *lost, texts[1], *lost, texts[2]]
         for name in ("train", "test"):
-            path = folder / "corpus" / domain / f"{name}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join([rows[0], "{broken", *rows[1:]]))
+            jsonl(folder / "corpus" / domain, f"{name}.jsonl", *lines)
     return folder / "corpus"
 
 
-@pytest.mark.parametrize("unit_bytes", [1, 1 << 20])
-def test_build__ids_have_the_folders_that_tell_files_apart(
+@pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
+def test_build__ids_and_places_have_the_folders_that_tell_files_apart(
     unit_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Places are in the order of the input, whichever stage sets a document aside."""
     monkeypatch.setattr(plan, "UNIT_BYTES", unit_bytes)
     inputs = write_corpora(tmp_path / "in")
     pipeline = pipeline_of("keep")
-    assert preview(pipeline, inputs, tmp_path / "out").counts["train"].written == 6
+    assert preview(tmp_path / "out", inputs, pipeline).counts["train"].written == 10
 
     made.built(tmp_path / "out", inputs, pipeline)
 
-    train = load(tmp_path / "out")["train"]
-    expected = [f"{domain}/train:{n}" for domain in ("news", "web") for n in (0, 2, 3)]
-    assert [train[row]["doc_id"] for row in range(6)] == expected
+    expected = [f"{domain}/train:{n}" for domain in ("news", "web") for n in (0, 3, 6)]
+    assert [row["doc_id"] for row in load(tmp_path / "out")["train"]] == expected
     assert [line["place"] for line in lines_of(tmp_path / "out")] == [
-        f"{domain}/{name}.jsonl:2" for name in ("train", "test") for domain in ("news", "web")
+        f"{domain}/{name}.jsonl:{number}"
+        for name in ("train", "test")
+        for domain in ("news", "web")
+        for number in (2, 3, 5, 6)
     ]
 
     # They do not depend on where the input is.
@@ -184,33 +184,10 @@ def test_build__ids_have_the_folders_that_tell_files_apart(
 def test_build__leaves_the_ids_of_the_corpus(tmp_path: Path) -> None:
     """Though they begin like the name of their file."""
     for domain in ("news", "web"):
-        (tmp_path / "in" / domain).mkdir(parents=True)
         jsonl(tmp_path / "in" / domain, "train.jsonl", {"id": "train-1", "text": f"In {domain}."})
 
     with pytest.raises(BuildError, match=r"web/train\.jsonl: 1 of its document ids.* are also in"):
         made.built(tmp_path / "out", tmp_path / "in", pipeline_of("keep"))
-
-
-def test_build__set_aside_has_the_order_of_the_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of documents that different stages set aside, in files of the same name."""
-    for domain in ("b", "a"):
-        path = tmp_path / "in" / domain / "train.jsonl"
-        path.parent.mkdir(parents=True)
-        lines = [json.dumps({"text": "" if number % 3 else "gene"}) for number in range(6)]
-        path.write_text("\n".join([*lines, "{broken", *lines]))
-
-    outs = []
-    for unit_bytes in (1, 100, 1 << 20):
-        monkeypatch.setattr(plan, "UNIT_BYTES", unit_bytes)
-        made.built(tmp_path / f"{unit_bytes}", tmp_path / "in", pipeline_of("keep"))
-        outs.append([line["place"] for line in lines_of(tmp_path / f"{unit_bytes}")])
-
-    assert outs[0] == outs[1] == outs[2]
-    places = [place.rpartition(":") for place in outs[0]]
-    assert places == sorted(places, key=lambda place: (place[0], int(place[2])))
-    assert len(places) == 2 * 9
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 130, 1 << 20])
@@ -224,28 +201,11 @@ def test_build__rejects_ids_of_several_files(
     monkeypatch.setattr(plan, "UNIT_BYTES", unit_bytes)
 
     messages = []
-    for build in (preview, lambda *_: made.built(tmp_path / "out", inputs, pipeline_of())):
-        with pytest.raises(BuildError, match=r"c\.jsonl: 1 of its document ids.*a\.jsonl") as error:
-            build(pipeline_of(), inputs, tmp_path / "out")
+    for build in (preview, made.built):
+        with pytest.raises(
+            BuildError, match=r"c\.jsonl: 1 of its document ids.*a\.jsonl; remove one"
+        ) as error:
+            build(tmp_path / "out", inputs, pipeline_of())
         messages.append(str(error.value))
 
     assert messages[0] == messages[1]
-
-
-def test_build__rejects_an_option_in_a_preview_as_in_a_build(tmp_path: Path) -> None:
-    """Labels that are texts are another error that both find."""
-    rows = [
-        {"id": f"{n}", "text": "kinase", "entities": [[0, 6, f"Mr. Miller, {n}"]]}
-        for n in range(30)
-    ]
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
-    pipeline = made.pipeline_of(source={"use": "jsonl"})
-
-    messages = []
-    for build in (preview, lambda *_: made.built(tmp_path / "out", inputs, pipeline)):
-        with pytest.raises(BuildError, match="labels of mentions") as error:
-            build(pipeline, inputs, tmp_path / "out")
-        messages.append(str(error.value))
-
-    assert messages[0] == messages[1]
-    assert "Miller" not in messages[0]

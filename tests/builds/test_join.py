@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ import pytest
 
 import mslm_data as md
 from mslm_data.builds.verify import verify
-from mslm_data.errors import PipelineError, ShardError
+from mslm_data.errors import ShardError
 from mslm_data.lexicon.trie import open_trie
 from mslm_data.shard.manifest import read_manifest
 from tests import made
 from tests.cli.running import run
-from tests.made import build
+from tests.shard.damage import edit_manifest
 
 SENTENCES = (
     "Warfarin causes haemorrhage .",
@@ -119,59 +118,10 @@ def test_build__does_not_join_a_split_sentence_with_others(tmp_path: Path) -> No
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__without_joining_has_no_sentence_starts(tmp_path: Path) -> None:
+def test_read_manifest__rejects_an_unknown_join_option(tmp_path: Path) -> None:
     made.built(tmp_path / "out", corpus(tmp_path / "in", 3))
+    edit_manifest(tmp_path / "out", lambda m: m["pipeline"]["encode"].update(join="paragraph"))
 
-    assert "sentence_starts" not in md.load(tmp_path / "out")["train"][0]
-    assert md.load(tmp_path / "out")["train"].examples().sentence_starts is None
-
-
-def test_build__joined_bytes_do_not_depend_on_workers_or_parts(tmp_path: Path) -> None:
-    inputs = corpus(tmp_path / "in", 60)
-    pipeline = joined(unit_bytes=1500)
-    made.built(tmp_path / "one", inputs, pipeline)
-    build(pipeline, [inputs], made.word_piece(), tmp_path / "two", workers=2)
-    for part in (3, 1, 2):
-        build(pipeline, [inputs], made.word_piece(), tmp_path / "parts", workers=1, part=(part, 3))
-    made.built(tmp_path / "parts", inputs, pipeline)
-
-    one = made.tree(tmp_path / "one")
-    assert len(read_manifest(tmp_path / "one").splits["train"].shards) > 3
-    assert made.tree(tmp_path / "two") == one
-    assert made.tree(tmp_path / "parts") == one
-    assert verify(tmp_path / "one")[1] == []
-
-
-def test_build__joined_rows_do_not_depend_on_the_unit_size(tmp_path: Path) -> None:
-    inputs = corpus(tmp_path / "in", 60)
-    made.built(tmp_path / "small", inputs, joined(unit_bytes=800))
-    made.built(tmp_path / "large", inputs, joined())
-
-    assert list(md.load(tmp_path / "small")["train"]) == list(md.load(tmp_path / "large")["train"])
-
-
-def test_build__datasets_opens_joined_rows(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    made.built(tmp_path / "out", corpus(tmp_path / "in", 9), joined())
-
-    rows = datasets.load_from_disk(str(tmp_path / "out"))["train"]
-
-    assert rows.to_list() == list(md.load(tmp_path / "out")["train"])
-    assert rows.features["sentence_starts"].feature.dtype == "int32"
-
-
-@pytest.mark.parametrize("value", ["documents", "", 1])
-def test_build__rejects_unknown_values(value: object) -> None:
-    with pytest.raises(PipelineError, match="join"):
-        made.pipeline_of(encode={"join": value})
-
-
-def test_read_manifest__refuses_an_unknown_join_option(tmp_path: Path) -> None:
-    made.built(tmp_path / "out", corpus(tmp_path / "in", 3))
-    path = tmp_path / "out" / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    manifest["pipeline"]["encode"]["join"] = "paragraph"
-    path.write_text(json.dumps(manifest))
     with pytest.raises(ShardError, match="expected a manifest of mslm-data"):
         read_manifest(tmp_path / "out")
 
@@ -216,20 +166,6 @@ def test_pmi__has_no_ngram_across_a_sentence_end(folder: Path) -> None:
         bounds = examples.sentence_starts[row]
         for start, end in zip(starts[row], ends[row], strict=True):
             assert not ((start < bounds) & (bounds < end)).any()
-
-
-def test_joint__masks_the_rate_of_the_joined_row(folder: Path) -> None:
-    examples = md.load(folder)["train"].examples()
-
-    plan = md.strategy("joint", elm=0.5, blm=0.0).plan(examples, seed=0, epoch=0)
-
-    hidden = [
-        sum(kinds[start] > 0 for start in starts)
-        for kinds, starts in zip(plan.kinds.tolist(), examples.span_starts.tolist(), strict=True)
-    ]
-    counts = examples.span_starts.lengths
-    assert (counts > 2).any()
-    assert hidden == np.ceil(counts / 2).tolist()
 
 
 # Real documents -----------------------------------------------------------------------------------

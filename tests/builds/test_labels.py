@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import find, plan_build
 from mslm_data.builds.data_loss import seem_texts
 from mslm_data.builds.stages import make_source
 from mslm_data.errors import BuildError, MslmDataError, PipelineError
 from tests import made
-from tests.builds.test_accounts import jsonl
+from tests.builds.inputs import jsonl, preview
 
 SECRET = "Miller"
 
@@ -55,11 +54,16 @@ def test_build__rejects_texts_as_labels(case: str, which: str, tmp_path: Path) -
         given = [{**row, "entities": []} for row in given]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *given)
 
-    with pytest.raises(MslmDataError, match=r"labels of .* that are short and repeat") as error:
-        made.built(tmp_path / "out", inputs, made.pipeline_of(source=source))
+    messages = []
+    for build in (preview, made.built):
+        with pytest.raises(BuildError, match=r"labels of .* that are short and repeat") as error:
+            build(tmp_path / "out", inputs, made.pipeline_of(source=source))
+        messages.append(str(error.value))
 
-    assert SECRET not in str(error.value)
-    assert ("in place of 'note'" in str(error.value)) == (which == "doc_label")
+        assert SECRET not in messages[-1]
+        assert ("in place of 'note'" in messages[-1]) == (which == "doc_label")
+    # A build ends at the first unit with a very long label.
+    assert messages[0] == messages[1] or case == "some very long"
     in_pieces = {f".build/pieces/{name}.arrow" for name in ("train-00000-00000",)}
     assert not {*files_with(SECRET, tmp_path / "out")} - in_pieces
 
@@ -98,14 +102,6 @@ def test_build__keeps_no_long_label_of_a_lost_mention(
 
     assert files_with("protein", tmp_path / "out" / ".build" / "receipts")
     assert files_with(SECRET, tmp_path / "out") == []
-
-
-def test_plan_build__rejects_texts_as_labels(tmp_path: Path) -> None:
-    inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
-    found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])
-
-    with pytest.raises(MslmDataError, match="labels of mentions that are short and repeat"):
-        plan_build(found, made.word_piece(), tmp_path / "out")
 
 
 def test_build__shows_no_texts_among_unused_labels(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from mslm_data.builds import plan
 from mslm_data.builds.plan import Plan, find
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
+from mslm_data.pipeline import read
 from tests import made
 from tests.builds import everything
 
@@ -68,11 +71,12 @@ def test_plan_build__groups_small_files(tmp_path: Path) -> None:
     assert [unit.bytes for unit in units] == [2 * size, size]
 
 
-def test_build__keeps_a_plan_without_the_folders_of_inputs(tmp_path: Path) -> None:
+def test_build__keeps_a_plan_without_the_folders_of_inputs(
+    expected: dict[str, bytes], tmp_path: Path
+) -> None:
     """So parts of it may run on machines that see the inputs elsewhere."""
     inputs = everything.write(tmp_path)
     everything.build(inputs, tmp_path / "out", part=(1, 2))
-    everything.build(inputs, tmp_path / "whole")
 
     plan_file = tmp_path / "out" / ".build" / "plan.json"
     assert str(inputs).encode() not in plan_file.read_bytes()
@@ -81,7 +85,7 @@ def test_build__keeps_a_plan_without_the_folders_of_inputs(tmp_path: Path) -> No
     (tmp_path / "held_out").rename(tmp_path / "other" / "held_out")
     everything.build(moved, tmp_path / "out")
 
-    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+    assert made.tree(tmp_path / "out") == expected
 
 
 # Inputs that cannot be built ----------------------------------------------------------------------
@@ -112,11 +116,40 @@ def test_find__lists_the_labels_of_an_annotator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["manifest.json", "README.md", "readme.MD", "tokenizer.json", "set_aside.jsonl", "vocab"],
+    ("names", "message"),
+    [
+        (["..", "a/b", ".hidden"], "expected names of letters, digits, .* got '{name}'"),
+        (
+            [
+                "manifest.json",
+                "README.md",
+                "readme.MD",
+                "tokenizer.json",
+                "set_aside.jsonl",
+                "vocab",
+            ],
+            "of its own named '{name}'; rename the split",
+        ),
+    ],
 )
-def test_find__rejects_splits_named_like_files_of_a_built_folder(name: str) -> None:
-    pipeline = made.pipeline_of(source={"splits": {"train": ["train.tsv"], name: ["test.tsv"]}})
+def test_find__rejects_names_of_splits(names: list[str], message: str) -> None:
+    for name in names:
+        pipeline = made.pipeline_of(source={"splits": {"train": ["train.tsv"], name: ["test.tsv"]}})
 
-    with pytest.raises(PipelineError, match=f"of its own named '{name}'; rename the split"):
-        find(pipeline, [NCBI])
+        with pytest.raises(PipelineError, match=message.format(name=re.escape(name))):
+            find(pipeline, [NCBI])
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("encode.join", ["documents", "", 1]),
+        ("source.duplicates", ["thin"]),
+        ("source.duplicate_similarity", [0, 2]),
+        ("source.decontaminate", ["shards/test", [""], [3], {"a": 1}]),
+    ],
+)
+def test_read__rejects_values(option: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(PipelineError, match=option.partition(".")[2]):
+            read({"name": "test", "source": {"use": "jsonl"}}, options={option: value})

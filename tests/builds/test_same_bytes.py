@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,66 +21,82 @@ from mslm_data.builds.tasks import (
     Task,
     Unpack,
 )
-from mslm_data.builds.verify import verify
 from mslm_data.builds.work import BuildWork
 from mslm_data.errors import ShardError
 from mslm_data.io.files import SUFFIX
 from tests import made
 from tests.builds import everything
-from tests.builds.test_accounts import jsonl
+from tests.builds.inputs import jsonl, lines_of
 from tests.faults.corpora import CORPORA
 from tests.support.build_tasks import Interruption, at_task, interrupt, tasks_run
 from tests.support.cases import long
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return everything.write(tmp_path_factory.mktemp("everything"))
-
-
-@pytest.fixture(scope="module")
-def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The bytes of an uninterrupted build with one worker."""
-    out = tmp_path_factory.mktemp("expected") / "out"
-    with tasks_run() as tasks:
-        everything.build(inputs, out)
-
-    kinds = Counter(type(task) for task in tasks)
-    assert kinds[Unpack] > 0
-    assert kinds[Cut] == kinds[FindDrops] == 1
-    assert min(kinds[ReadUnit], kinds[BuildUnit]) > 4
-    assert kinds[Join] > 2
-    assert verify(out)[1] == []
-    assert (out / "set_aside.jsonl").read_bytes().count(b"\n") == 5
-    return made.tree(out)
-
 
 # Workers, parts and unit sizes --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [2, *long(5)])
 def test_build__has_the_same_bytes_for_any_number_of_workers(
-    workers: int, inputs: Path, expected: dict[str, bytes], tmp_path: Path
+    workers: int, corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    everything.build(inputs, tmp_path / "out", workers=workers)
+    everything.build(corpus, tmp_path / "out", workers=workers)
 
     assert made.tree(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("parts", [[(1, 3), (2, 3), (3, 3)], [(2, 2)], [(3, 3), (1, 2), (3, 3)]])
+@pytest.mark.parametrize("place", ["a/b/other", "empty", "link"])
+def test_build__has_the_same_bytes_wherever_its_input_and_folder_are(
+    place: str, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    inputs = everything.write(tmp_path / "some where")
+    for path in inputs.iterdir():
+        os.utime(path, (0, 0))
+    files = sorted(inputs.iterdir()) if place == "empty" else ()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+
+    everything.build(inputs, tmp_path / place, files=files)
+
+    assert made.tree(tmp_path / place) == expected
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[(1, 3), (2, 3), (3, 3)], [(3, 3), (1, 3), (2, 3)], [(2, 2)], [(3, 3), (1, 2), (3, 3)]],
+)
 def test_build__has_the_same_bytes_after_any_parts(
-    parts: list[tuple[int, int]], inputs: Path, expected: dict[str, bytes], tmp_path: Path
+    parts: list[tuple[int, int]], corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     for part in parts:
-        assert everything.build(inputs, out, part=part) is None
+        assert everything.build(corpus, out, part=part) is None
+        with pytest.raises(ShardError, match=r"no manifest\.json found; .* run the same build"):
+            load(out)
 
     with tasks_run() as tasks:
-        everything.build(inputs, out)
+        everything.build(corpus, out)
 
     assert made.tree(out) == expected
     units = sum(isinstance(task, BuildUnit) for task in tasks)
-    assert (units == 0) == (len(parts) == 3 and parts[0] == (1, 3))
+    assert (units == 0) == ({*parts} == {(1, 3), (2, 3), (3, 3)})
+
+
+@pytest.mark.parametrize(
+    ("unit_bytes", "shard_bytes"), [(1, 1), (800, 1 << 20), (1 << 20, 3000), (1 << 20, 500)]
+)
+def test_build__has_the_same_rows_for_any_unit_and_shard_size(
+    unit_bytes: int, shard_bytes: int, corpus: Path, whole: Path, tmp_path: Path
+) -> None:
+    pipeline = everything.pipeline_of(corpus, unit_bytes=shard_bytes)
+
+    manifest = everything.build(corpus, tmp_path / "out", pipeline, unit_bytes=unit_bytes)
+
+    assert manifest
+    assert (len(manifest.splits["train"].shards) > 1) == (shard_bytes < 1 << 20)
+    expected, found = load(whole), load(tmp_path / "out")
+    for split in expected.splits:
+        assert [*found[split]] == [*expected[split]]
+    assert lines_of(tmp_path / "out") == lines_of(whole)
 
 
 @pytest.mark.parametrize("unit_bytes", [150, 900])
@@ -136,7 +153,7 @@ def test_build__resumes_after_an_interruption_at_any_task(
     kind: type[Any],
     number: int,
     after: bool,
-    inputs: Path,
+    corpus: Path,
     expected: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
@@ -147,11 +164,11 @@ def test_build__resumes_after_an_interruption_at_any_task(
         at_task(kind, number, interrupt, after=after),
         pytest.raises(Interruption),
     ):
-        everything.build(inputs, out)
+        everything.build(corpus, out)
     with pytest.raises(ShardError):
         load(out)
     with tasks_run() as more:
-        everything.build(inputs, out)
+        everything.build(corpus, out)
 
     assert made.tree(out) == expected
     built = Counter(task.name for task in [*tasks, *more] if isinstance(task, BuildUnit))
@@ -159,16 +176,16 @@ def test_build__resumes_after_an_interruption_at_any_task(
 
 
 def test_build__resumes_after_an_interruption_before_the_manifest(
-    inputs: Path, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(finish, "write_manifest", lambda *_: interrupt())
         with pytest.raises(Interruption):
-            everything.build(inputs, out)
+            everything.build(corpus, out)
 
     with tasks_run() as tasks:
-        everything.build(inputs, out)
+        everything.build(corpus, out)
 
     assert made.tree(out) == expected
     assert not any(isinstance(task, BuildUnit) for task in tasks)
@@ -177,7 +194,7 @@ def test_build__resumes_after_an_interruption_before_the_manifest(
 @pytest.mark.parametrize("kind", [Unpack, ReadUnit, FindDrops, BuildUnit, Join])
 def test_build__may_run_any_task_twice(
     kind: type[Any],
-    inputs: Path,
+    corpus: Path,
     expected: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -191,13 +208,13 @@ def test_build__may_run_any_task_twice(
         return do(self, task)
 
     monkeypatch.setattr(BuildWork, "__call__", twice)
-    everything.build(inputs, tmp_path / "out")
+    everything.build(corpus, tmp_path / "out")
 
     assert made.tree(tmp_path / "out") == expected
 
 
 def test_build__removes_half_written_files_of_killed_workers(
-    inputs: Path, expected: dict[str, bytes], tmp_path: Path
+    corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     folders = (out, out / ".build" / "pieces", out / ".build" / "staging" / "0", out / "train")
@@ -211,10 +228,10 @@ def test_build__removes_half_written_files_of_killed_workers(
         interrupt()
 
     with at_task(BuildUnit, 2, leave_files), pytest.raises(Interruption):
-        everything.build(inputs, out)
+        everything.build(corpus, out)
     assert made.tree(out).keys() & {".mine.tmp"}
     assert not [path for folder in folders for path in folder.glob("*half*")]
 
-    everything.build(inputs, out)
+    everything.build(corpus, out)
 
     assert made.tree(out) == {**expected, ".mine.tmp": b""}

@@ -15,14 +15,11 @@ from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.api.loading import load
 from mslm_data.builds import decontaminate, plan, scan, stages
-from mslm_data.builds.stages import attempts, load_annotator
+from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import BuildUnit, Unpack
 from mslm_data.builds.work import load_stages
-from mslm_data.data.document import Document
-from mslm_data.data.documents import Documents
-from mslm_data.data.reason import Reason
 from mslm_data.encode.encoder import Encoder
-from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.errors import SourceError
 from mslm_data.pipeline import AnnotateOptions
 from mslm_data.registry import Registry
 from tests import made
@@ -60,49 +57,6 @@ def test_build__batches_go_over_the_ends_of_files(
 
     assert manifest.splits["train"].written == 1000
     assert calls.count("annotate") == calls.count("encode") < 4
-
-
-class Model:
-    """Reads the texts of documents, and fails on the text `bad`."""
-
-    def __init__(self, error: type[BaseException] = ValueError) -> None:
-        self.asked: list[list[str]] = []
-        self._error = error
-
-    def __call__(self, documents: Documents) -> list[str]:
-        texts = [text for text, _ in documents.texts()]
-        self.asked.append(texts)
-        if "bad" in texts:
-            raise self._error("bad")
-        return texts
-
-
-def attempt(model: Model, *texts: str) -> tuple[list[list[str]], dict[str, str]]:
-    """Return the results of a model, and document -> reason of those that it rejects."""
-    documents = Documents.from_documents([Document(id=text, text=text) for text in texts])
-    refused: dict[str, str] = {}
-
-    def refuse(document: Documents, reason: Reason) -> None:
-        refused[document.ids[0]] = reason.text
-
-    return [found for _, found in attempts(documents, model, "model", refuse)], refused
-
-
-def test_attempts__tries_each_document_of_a_failed_batch() -> None:
-    good, bad = Model(), Model()
-
-    assert attempt(good, "one", "two") == ([["one", "two"]], {})
-    assert good.asked == [["one", "two"]]
-
-    reason = "expected text that the models of the pipeline can take, got ValueError from the model"
-    assert attempt(bad, "one", "bad", "two") == ([["one"], ["two"]], {"bad": reason})
-    assert bad.asked == [["one", "bad", "two"], ["one"], ["bad"], ["two"]]
-
-
-@pytest.mark.parametrize("error", [AnnotateError, MemoryError, OSError, KeyboardInterrupt])
-def test_attempts__blames_no_document_for_other_failures(error: type[BaseException]) -> None:
-    with pytest.raises(error):
-        attempt(Model(error), "one", "bad")
 
 
 # Models -------------------------------------------------------------------------------------------

@@ -148,13 +148,13 @@ REMAINS = ".manifest.json.7.tmp", "train/.data-00000-of-00004.arrow.7.tmp"
 def test_verify__detects_what_builds_leave_and_ignores_other_files(folder: Path) -> None:
     assert find_other_files(folder, read_manifest(folder)) == []
     strange = "train/data-00009-of-00001.arrow"
-    for name in (strange, *REMAINS, ".build/pieces/x", "train/notes", "vocab/x"):
+    for name in (strange, *REMAINS, ".build/pieces/x", "train/notes.tmp", "vocab/x"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"any bytes")
 
     found = find_other_files(folder, read_manifest(folder))
 
-    assert found == ["train/notes", "vocab/x"]
+    assert found == ["train/notes.tmp", "vocab/x"]
     *left, unlisted = problems(folder)
     assert [problem.place for problem in left] == [".build", *REMAINS]
     assert {problem.what.partition(";")[0] for problem in left} == {

@@ -1,4 +1,4 @@
-"""A count of the disk-changing calls of a build, with an action before one of them."""
+"""The disk-changing calls of a build: counted, with an action before one of them, or watched."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ class Count:
 
 
 @contextmanager
-def watched(
-    at: int, instead: Callable[[str], Any], *, only: tuple[str, ...] = CALLS
-) -> Iterator[Count]:
-    """Run an action before call number `at`, counted from 1; 0 only counts."""
-    count, real = Count(), {name: getattr(os, name) for name in CALLS}
-
-    def watch(name: str) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            if name in only and not (name == "open" and not args[1] & os.O_CREAT):
-                count.calls += 1
-                if count.calls == at:
-                    instead(name)
-            return real[name](*args, **options)
-
-        return call
-
-    for name in CALLS:
-        setattr(os, name, watch(name))
+def wrapped(wrap: Callable[[str, Any], Callable[..., Any]]) -> Iterator[None]:
+    """Replace each call, given its name and itself, by the function that `wrap` returns."""
+    real = {name: getattr(os, name) for name in CALLS}
+    for name, function in real.items():
+        setattr(os, name, wrap(name, function))
     try:
-        yield count
+        yield
     finally:
         for name, function in real.items():
             setattr(os, name, function)
+
+
+@contextmanager
+def watched(at: int, instead: Callable[[str], Any]) -> Iterator[Count]:
+    """Run an action before call number `at`, counted from 1; 0 only counts."""
+    count = Count()
+
+    def watch(name: str, real: Any) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if name != "open" or args[1] & os.O_CREAT:
+                count.calls += 1
+                if count.calls == at:
+                    instead(name)
+            return real(*args, **options)
+
+        return call
+
+    with wrapped(watch):
+        yield count

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.faults.disk import wrapped
+
 
 class Event(NamedTuple):
     """A successful call.
@@ -42,20 +44,15 @@ class Disk:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        names = ("open", "fsync", "replace", "mkdir", "unlink", "rmdir")
-        real: dict[str, Any] = {name: getattr(os, name) for name in names}
         opened: dict[int, str] = {}
 
-        def call(name: str) -> Callable[..., Any]:
-            def watch(*args: Any, **options: Any) -> Any:
-                handle = args[0]
+        def watch(name: str, real: Any) -> Callable[..., Any]:
+            def call(*args: Any, **options: Any) -> Any:
+                result = real(*args, **options)
                 if name == "fsync":
-                    path = opened.get(handle)
-                    real[name](handle)
-                    if path is not None:
-                        self._synced(path)
-                    return None
-                result = real[name](*args, **options)
+                    if args[0] in opened:
+                        self._synced(opened[args[0]])
+                    return result
                 path = self._below(args[0]) if options.get("dir_fd") is None else None
                 if path is None:
                     return result
@@ -69,15 +66,10 @@ class Disk:
                     self.events.append(Event("folder" if name == "mkdir" else "remove", path))
                 return result
 
-            return watch
+            return call
 
-        for name in names:
-            setattr(os, name, call(name))
-        try:
+        with wrapped(watch):
             yield
-        finally:
-            for name, function in real.items():
-                setattr(os, name, function)
 
     def _below(self, path: Any) -> str | None:
         try:

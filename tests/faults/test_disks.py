@@ -112,16 +112,8 @@ def test_build__reports_a_full_disk_and_resumes_with_more_space(
     whole: Path, small_disk: Path
 ) -> None:
     out = small_disk / "out"
-    words = (
-        "build",
-        "--source",
-        "blurb/ncbi-disease",
-        "--sample",
-        "--out",
-        out,
-        "--set",
-        "shard.input_bytes=3000",
-    )
+    given = ("--source", "blurb/ncbi-disease", "--sample", "--set", "shard.input_bytes=3000")
+    words = ("build", *given, "--out", out)
 
     full = run(*words)
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)

@@ -30,6 +30,8 @@ from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S, wait_for
 
 LINES = CORPORA["lines"]
+Notes = tuple[Path, dict[str, bytes]]
+"""Input notes, and the bytes of their folder."""
 SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 
@@ -117,18 +119,6 @@ def corpus_pipeline(**source: Any) -> Pipeline:
     return pipeline_of(LINES.unit_bytes, "lines", {"use": "jsonl", **source})
 
 
-@pytest.mark.parametrize("workers", [1, *long(2)])
-def test_build__sets_aside_a_document_that_the_model_rejects(workers: int, tmp_path: Path) -> None:
-    inputs, out = LINES.write(tmp_path), tmp_path / "out"
-    works.tell(out, do="raise", document="21")
-
-    LINES.build(inputs, out, workers=workers)
-
-    assert aside(out)["21"] == f"{SET_ASIDE} ValueError from the annotator"
-    assert not any(word in (out / "set_aside.jsonl").read_text() for word in words_of(inputs, 21))
-    assert verify(out)[1] == []
-
-
 @pytest.mark.parametrize(
     ("do", "message"), [("memory", "out of memory"), *long(("disk", "OSError in works.py"))]
 )
@@ -179,18 +169,8 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
             f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
             'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\ninput_bytes = 4000\n'
         )
-    return [
-        "build",
-        "--source",
-        pipeline,
-        "--input",
-        inputs,
-        "--out",
-        out,
-        "--tokenizer",
-        vocab,
-        *more,
-    ]
+    given = ("--source", pipeline, "--input", inputs, "--tokenizer", vocab)
+    return ["build", *given, "--out", out, *more]
 
 
 def program(*words: Any) -> subprocess.Popen[bytes]:
@@ -219,8 +199,19 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def wait_for_end(pids: set[int]) -> None:
+    wait_for(lambda: not any(command_of(pid) for pid in pids))
+
+
+def finish(notes: Notes, out: Path) -> None:
+    """Run the command again, to the end."""
+    inputs, expected = notes
+    assert run(*words_for(inputs, out)).code == 0
+    assert made.tree(out) == expected
+
+
 @pytest.fixture(scope="module")
-def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Notes:
     folder = tmp_path_factory.mktemp("notes")
     inputs = CORPORA["notes"].write(folder / "in")
     assert run(*words_for(inputs, folder / "out", "--workers", "1")).code == 0
@@ -230,9 +221,9 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [0, *long(1, 2, 3)])
 def test_build__program_killed_while_its_workers_run(
-    number: int, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+    number: int, notes: Notes, tmp_path: Path
 ) -> None:
-    inputs, expected = notes
+    inputs, _ = notes
     chance = random.Random(number)
     started = program(*words_for(inputs, tmp_path / "out", "--workers", "2"))
     receipts = tmp_path / "out" / ".build" / "receipts"
@@ -243,20 +234,19 @@ def test_build__program_killed_while_its_workers_run(
     started.kill()
     started.wait()
 
-    wait_for(lambda: not any(command_of(pid) for pid in below))
+    wait_for_end(below)
     if not (tmp_path / "out" / "manifest.json").is_file():  # It is written last.
         with pytest.raises(ShardError):
             load(tmp_path / "out")
-    assert run(*words_for(inputs, tmp_path / "out")).code == 0
-    assert made.tree(tmp_path / "out") == expected
+    finish(notes, tmp_path / "out")
 
 
 @pytest.mark.parametrize("workers", [*long("1"), "2"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, *long(signal.SIGTERM)])
 def test_build__interrupted_program_leaves_no_process_and_resumes(
-    sent: signal.Signals, workers: str, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+    sent: signal.Signals, workers: str, notes: Notes, tmp_path: Path
 ) -> None:
-    inputs, expected = notes
+    inputs, _ = notes
     started = program(*words_for(inputs, tmp_path / "out", "--workers", workers))
     wait_for(
         lambda: (
@@ -272,9 +262,8 @@ def test_build__interrupted_program_leaves_no_process_and_resumes(
     if started.returncode:
         assert b"run the same command again" in err
     assert b"Traceback" not in out + err
-    wait_for(lambda: not any(command_of(pid) for pid in below))
-    assert run(*words_for(inputs, tmp_path / "out")).code == 0
-    assert made.tree(tmp_path / "out") == expected
+    wait_for_end(below)
+    finish(notes, tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
@@ -339,13 +328,11 @@ def test_build__program_interrupted_while_workers_start_prints_one_line(
     assert (out, err.strip().count(b"\n")) == (b"", 0), err.decode()
     assert b"run the same command again" in err
     assert not list(tmp_path.rglob("*.tmp"))
-    wait_for(lambda: not any(command_of(pid) for pid in below))
+    wait_for_end(below)
 
 
 @pytest.mark.long
-def test_build__four_programs_at_once_make_one_folder(
-    notes: tuple[Path, dict[str, bytes]], tmp_path: Path
-) -> None:
+def test_build__four_programs_at_once_make_one_folder(notes: Notes, tmp_path: Path) -> None:
     inputs, expected = notes
     out = tmp_path / "out"
 
@@ -358,10 +345,8 @@ def test_build__four_programs_at_once_make_one_folder(
     assert made.tree(out) == expected
 
 
-def test_build__concurrent_and_repeated_parts_make_one_folder(
-    notes: tuple[Path, dict[str, bytes]], tmp_path: Path
-) -> None:
-    inputs, expected = notes
+def test_build__concurrent_and_repeated_parts_make_one_folder(notes: Notes, tmp_path: Path) -> None:
+    inputs, _ = notes
     out = tmp_path / "out"
 
     parts = [
@@ -371,5 +356,4 @@ def test_build__concurrent_and_repeated_parts_make_one_folder(
     codes = [part.wait(PATIENCE_S) for part in parts]
 
     assert codes == [0, 0, 0, 0]
-    assert run(*words_for(inputs, out)).code == 0
-    assert made.tree(out) == expected
+    finish(notes, out)

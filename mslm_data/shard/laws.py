@@ -24,12 +24,12 @@ class Law(NamedTuple):
     """A law that holds for all rows.
 
     Attributes:
-        column: Column with N rows and T values.
-        breaks: bool `[T]` or `[N]`, whether a value or a row breaks the law.
+        column: Column with N rows and T values; None for a law of rows.
+        breaks: bool `[T]`, whether a value breaks the law; `[N]` for a law of rows.
         what: Expected state.
     """
 
-    column: Ragged
+    column: Ragged | None
     breaks: Array
     what: str
 
@@ -40,7 +40,7 @@ def broken(laws: Iterable[Law]) -> Iterator[str]:
         violations = np.flatnonzero(law.breaks)
         if len(violations):
             row = int(violations[0])
-            if len(law.breaks) != len(law.column):  # the index of a value
+            if law.column is not None:  # the index of a value
                 row = int(np.searchsorted(law.column.offsets, row, side="right")) - 1
             yield f"row {row}: expected {law.what}; {len(violations)} are not"
 
@@ -65,11 +65,11 @@ def range_laws(rows: Examples, labels: int, doc_labels: int) -> Iterator[Law]:
 
     if rows.doc_labels is not None:
         outside = (rows.doc_labels < -1) | (rows.doc_labels >= doc_labels)
-        yield Law(ids, outside, "labels of documents of the manifest, or -1")
+        yield Law(None, outside, "labels of documents of the manifest, or -1")
 
     sentences = rows.sentence_starts
     if sentences is not None:
-        yield Law(sentences, sentences.lengths == 0, "a sentence in each row")
+        yield Law(None, sentences.lengths == 0, "a sentence in each row")
         sizes = np.repeat(ids.lengths, sentences.lengths)
         outside = (sentences.values < 0) | (sentences.values >= sizes)
         yield Law(sentences, outside, "sentences that begin within their row")
@@ -85,7 +85,7 @@ def row_laws(rows: Examples, batch: pa.RecordBatch, max_tokens: int | None) -> I
     """
     ids, words = rows.input_ids, rows.word_ids.values
     if max_tokens is not None:
-        yield Law(ids, ids.lengths > max_tokens, f"rows of at most {max_tokens} tokens")
+        yield Law(None, ids.lengths > max_tokens, f"rows of at most {max_tokens} tokens")
     yield from _mention_laws(rows, batch)
     yield Law(ids, _falls(rows), "word numbers that never fall")
 
@@ -99,7 +99,7 @@ def row_laws(rows: Examples, batch: pa.RecordBatch, max_tokens: int | None) -> I
 
     row = np.repeat(np.arange(len(ids)), ids.lengths)
     counts = np.bincount(row[words >= 0], minlength=len(ids))
-    yield Law(ids, counts == 0, "rows with a word")
+    yield Law(None, counts == 0, "rows with a word")
     if len(ids) and counts.all():
         yield from _window_laws(rows, counts)
     yield from _text_laws(rows, batch)
@@ -130,7 +130,7 @@ def _mention_laws(rows: Examples, batch: pa.RecordBatch) -> Iterator[Law]:
 
     if "span_concepts" in batch.schema.names:
         counts = np.diff(numbers(batch.column("span_concepts").offsets))
-        yield Law(starts, counts != starts.lengths, "a concept for each mention")
+        yield Law(None, counts != starts.lengths, "a concept for each mention")
         scores = numbers(batch.column("span_scores").flatten())
         outside = ~((scores >= 0) & (scores <= 1))  # True for NaN
         yield Law(starts, outside, "confidences from 0 to 1")
@@ -162,7 +162,7 @@ def _window_laws(rows: Examples, counts: Array) -> Iterator[Law]:
     places = np.flatnonzero(words >= 0)
     first = places[np.cumsum(counts) - counts]
     last = places[np.cumsum(counts) - 1]
-    yield Law(ids, words[first] != 0, "rows that begin with word 0")
+    yield Law(None, words[first] != 0, "rows that begin with word 0")
 
     before = first - ids.offsets[:-1]
     behind = ids.offsets[1:] - 1 - last
@@ -173,7 +173,7 @@ def _window_laws(rows: Examples, counts: Array) -> Iterator[Law]:
             different |= ids.values[ids.offsets[:-1] + place] != ids.values[place]
         for place in range(1, int(behind[0]) + 1):
             different |= ids.values[ids.offsets[1:] - place] != ids.values[ids.offsets[1] - place]
-    yield Law(ids, different, "the same special tokens around each row")
+    yield Law(None, different, "the same special tokens around each row")
 
     starts = rows.sentence_starts
     if starts is None:
@@ -216,4 +216,4 @@ def _text_laws(rows: Examples, batch: pa.RecordBatch) -> Iterator[Law]:
     np.maximum.at(last_ends, row[~special], ends.values[~special])
     np.minimum.at(first_starts, row[~special], starts.values[~special])
     is_longer = (first_starts != 0) | (last_ends != sizes)
-    yield Law(starts, is_longer, "texts that their tokens span")
+    yield Law(None, is_longer, "texts that their tokens span")

@@ -343,7 +343,8 @@ CORPORA: dict[str, tuple[str, dict[str, Any]]] = {
         "-DOCSTART-\tO\n\nthe\tO\n.\tO\n\ncauses\tO\n\nthe\tO\n.\tO\nthe\tO\n",
         {"encode": {"join": "document"}, **NO_MENTIONS},
     ),
-    "mentions": ("kinase\tO\n\nthe\tB-X\nthe\tB-X\nkinase\tI-X\n\nthe\tO\n", {}),
+    # As many mentions as rows, all in row 1.
+    "mentions": ("kinase\tO\n\nthe\tB-X\nthe\tB-X\nkinase\tI-X\n", {}),
     "contexts": ("no\tO\nkinase\tB-X\n", {"annotate": {"context": True}}),
     "scores": ("the\tO\nkinase\tO\n", {"annotate": {"use": "terms"}, "labels": ["X"]}),
 }

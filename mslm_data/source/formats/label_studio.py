@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
@@ -17,8 +19,8 @@ from mslm_data.source.reading.json_sources import JsonVersions
 from mslm_data.source.reading.records import NAME_THE_TEXT, RecordError
 from mslm_data.source.reading.shapes import PLAIN_SHAPES
 from mslm_data.source.reading.shapes.mention_forms import parse_json_text
-from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
+from mslm_data.source.reading.shapes.options import RowSource, Shape
+from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation, Placed
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
 _TASK_KEYS = [
@@ -74,7 +76,7 @@ class LabelStudioTask(Shape):
             else:
                 mentions += result_mentions
 
-        placed = self.file.options.place(text, mentions).leaving_out(left_out)
+        placed = _place(self.file.options, text, mentions).leaving_out(left_out)
         return placed.document(doc_id, text, sentences=None, place=place)
 
     def _field(self, data: Cells, results: list[Cells]) -> str:
@@ -125,8 +127,15 @@ class LabelStudioMin(Shape):
         mentions = [
             mention for value in _regions(row) for mention in _region(value, _labels(value))
         ]
-        placed = self.file.options.place(text, mentions)
+        placed = _place(self.file.options, text, mentions)
         return placed.document(doc_id, text, sentences=None, place=place)
+
+
+def _place(options: RowSource, text: str, mentions: list[Annotation]) -> Placed:
+    """Place mentions in a text. Without words to compare, offsets count UTF-16 code units."""
+    if options.offsets == "auto" and all(mention.words is None for mention in mentions):
+        options = replace(options, offsets="utf-16")
+    return options.place(text, mentions)
 
 
 LABEL_STUDIO_SHAPES: Mapping[str, type[Shape]] = {

@@ -19,7 +19,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
-from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError
+from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError, check_id_column
 from mslm_data.source.reading.splits import find_candidates, sort_by_split
 from mslm_data.source.reading.tables import TableReader, TableRow
 
@@ -121,6 +121,7 @@ class Notes(Cohort, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_id_column(self.id_column, (self.text_column,))
         if self.shares and self.splits:
             raise ValueError(
                 "expected shares (of the patients) or splits (patterns of files), got both"

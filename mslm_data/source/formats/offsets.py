@@ -26,7 +26,7 @@ from mslm_data.source.reading.plain_tables import (
     detect_table,
     open_table,
 )
-from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.records import RecordError, check_id_column, decode_utf8
 from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
@@ -175,6 +175,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if os.path.isabs(self.texts):
             raise ValueError("expected texts relative to the table's folder, got an absolute path")
+        check_id_column(self.text_id_column, self.text_columns, option="text_id_column")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

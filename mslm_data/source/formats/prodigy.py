@@ -43,6 +43,12 @@ class ProdigyRow(TextWithMentions):
             return NotChosen(reason)
         return super().read(row, doc_id, place)
 
+    def _column(self, row: Cells) -> str | None:
+        # Other columns may hold what else Prodigy annotates, such as `label` in textcat.
+        option = self.file.options.mentions_column
+        column = "spans" if option == "auto" else option
+        return column if row.get(column) is not None else None
+
 
 class Prodigy(JsonVersions, frozen=True, kw_only=True):
     """Files of Prodigy's annotations (`ner.manual`, `ner.correct`, `spans.manual` …).
@@ -61,17 +67,20 @@ class Prodigy(JsonVersions, frozen=True, kw_only=True):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines if each row is read independently; see `Source.cut`."""
-        if self.of_several == "all":
+        if self.of_several == "all" and not self._may_be_binary(part):
             return JsonRows.cut(self, part, target_bytes=target_bytes)
         return super().cut(part, target_bytes=target_bytes)
+
+    def _may_be_binary(self, part: Part) -> bool:
+        data = self.utf8(Path(part.path), part.start, part.stop)
+        return _MAY_BE_BINARY.search(data) is not None
 
     def read_version(self, row: object, number: int) -> Version | None:
         """Return the input and annotator of a row, None if the row is not accepted."""
         if not isinstance(row, Mapping) or row.get("answer") in ("reject", "ignore"):
             return None
 
-        session_ids = (row.get("_session_id"), row.get("_annotator_id"))
-        names = frozenset(name for name in session_ids if isinstance(name, str))
+        names = _names(row)
         input_hash = row.get("_input_hash")
         if type(input_hash) is int:
             return Version(("hash", input_hash), names)
@@ -79,20 +88,20 @@ class Prodigy(JsonVersions, frozen=True, kw_only=True):
         return Version(("text", str(row.get("text"))) if names else ("row", number), names)
 
     def united(self, part: Part) -> Callable[[object], object]:
-        """Return a function that gives a row the mentions of all binary answers to its input."""
-        path = Path(part.path)
-        if _MAY_BE_BINARY.search(self.utf8(path, part.start, part.stop)) is None:
+        """Return a function that merges the binary answers of an annotator to one input."""
+        if not self._may_be_binary(part):
             return super().united(part)
         spans: dict[object, list[Any]] = {}
         for row in json_rows.rows(part, self):
             if not isinstance(row, SetAside) and _is_binary(row.value):
-                merged = spans.setdefault(row.value["_input_hash"], [])
+                merged = spans.setdefault(_annotation(row.value), [])
                 merged += [span for span in row.value.get("spans") or () if span not in merged]
 
         def unite(row: object) -> object:
             if not isinstance(row, Mapping) or not _is_binary(row):
                 return row
-            return {**row, "spans": spans[row["_input_hash"]]}
+            merged = spans.pop(_annotation(row), None)
+            return None if merged is None else {**row, "spans": merged}
 
         return unite
 
@@ -101,6 +110,16 @@ class Prodigy(JsonVersions, frozen=True, kw_only=True):
         """Return the evidence for Prodigy; see `Source.recognises`."""
         is_own = _OWN_KEY.search(head) and _SPANS.search(head)
         return "its rows have Prodigy's hashes beside spans or tokens" if is_own else ""
+
+
+def _names(row: Mapping[str, Any]) -> frozenset[str]:
+    session_ids = (row.get("_session_id"), row.get("_annotator_id"))
+    return frozenset(name for name in session_ids if isinstance(name, str))
+
+
+def _annotation(row: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
+    """Return the key that all binary answers of an annotator to one input share."""
+    return row["_input_hash"], _names(row)
 
 
 def _is_binary(row: object) -> bool:

@@ -20,6 +20,7 @@ from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, 
 from mslm_data.source.reading.records import (
     NOT_UTF8,
     RecordError,
+    check_id_column,
     cut_at_gaps,
     cut_filled_lines,
 )
@@ -78,6 +79,7 @@ class PlainText(TextSource, frozen=True, kw_only=True):
             raise ValueError(
                 f"expected doc_label to differ from text_column, got '{self.doc_label}' for both"
             )
+        check_id_column(self.id_column, (self.text_column,))
 
     def is_lines(self, path: Path) -> bool:
         """Return whether a file has lines, and is neither a table nor JSON lines."""

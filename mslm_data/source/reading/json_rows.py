@@ -207,10 +207,20 @@ def _in_words(error: Exception) -> str:
 def _of_lines(path: Path, options: TextReading) -> bool:
     """Return whether a file has one row per line.
 
-    A `.json` file has not if it begins with `[`, or with `{` on a line of its own.
+    A `.json` file has not if it begins with `[`, or with an object whose first line is no JSON and
+    is followed by no object.
     """
     if not ends_with(path, ".json"):
         return True
     data = options.utf8(path, 0, _FIRST_BYTES).removeprefix(BOM_UTF8).lstrip()
-    first = next(lines(data), NumberedLine(1, b"")).data
-    return not data.startswith(b"[") and first.strip() != b"{"
+    if data.startswith(b"["):
+        return False
+
+    first, _, others = data.partition(b"\n")
+    if not others.strip() or others.lstrip().startswith(b"{"):
+        return True
+    try:
+        msgspec.json.decode(first)
+    except JSON_ERRORS:
+        return False
+    return True

@@ -14,6 +14,7 @@ from mslm_data.source.reading.files import read_head
 from mslm_data.source.reading.shapes import PLAIN_SHAPES, RowFile, RowReader, RowSource
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.versions import (
+    OTHER_VERSION,
     AnnotatorOption,
     SeveralOption,
     Version,
@@ -123,21 +124,28 @@ class JsonVersions(JsonRows, frozen=True, kw_only=True):
             for number, row in enumerate(json_rows.rows(part, self))
         )
         united = self.united(part)
-        reader = RowReader(RowFile(options=self, versions=self.versions), self.shapes)
+        path = Path(part.path)
+        file = RowFile(
+            options=self,
+            versions=self.versions,
+            beginning=lambda: json_rows.beginning(path, self),
+        )
+        reader = RowReader(file, self.shapes)
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
             if isinstance(row, SetAside):
                 yield row
             elif reason:
                 yield NotChosen(reason)
+            elif (value := united(row.value)) is None:
+                yield NotChosen(OTHER_VERSION)
             else:
-                value = united(row.value)
                 yield reader.document(value, numbered=row.numbered, place=row.place)
 
     def united(self, part: Part) -> Callable[[object], object]:  # noqa: ARG002 - overridden
-        """Return a function that merges rows of the same annotation into one row.
+        """Return a function that merges rows of the same annotation into the first of them.
 
-        The default returns each row unchanged. Formats with several rows per annotation override
-        it.
+        For the others it returns None. The default returns each row unchanged. Formats with several
+        rows per annotation override it.
         """
         return lambda row: row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,26 @@ NAME_THE_ID = {
 }
 NAME_THE_TEXT = {"text_column": "name the column of the text with source.text_column"}
 """Advice shared by several reasons."""
+
+
+def check_id_column(
+    column: str | int, texts: Collection[str | int], *, option: str = "id_column"
+) -> None:
+    """Check that ids are not texts, as ids stand in messages and in `set_aside.jsonl`.
+
+    Args:
+        column: Column of the ids, by name or number.
+        texts: Columns of the text.
+        option: Name of the option that has the column.
+
+    Raises:
+        ValueError: The column is that of the text.
+    """
+    if str(column).casefold() in {str(text).casefold() for text in texts}:
+        raise ValueError(
+            f"expected {option} to differ from the column of the text, got '{column}' for both; "
+            "ids stand in messages"
+        )
 
 
 class RecordError(Exception):

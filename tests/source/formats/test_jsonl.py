@@ -174,3 +174,22 @@ def test_read__names_the_source_of_a_file_of_many_documents(
 
     with pytest.raises(SourceError, match=rf"own\.json:1: .*; source '{source}' reads such files"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("a.json", '{"id": "a",\n "text": "Gout."}\n', ["a"]),
+        ("a.json", '{\n"id": "a", "text": "Gout."}', ["a"]),
+        ("a.json", '{"id": "a", "text": "Gout."}\n{"id": "b", "text": "Rash."}\n', ["a", "b"]),
+        ("a.json", '{"id": "a", "text": "Gout."}', ["a"]),
+        ("a.json", '{"id": "a", \n{"id": "b", "text": "Rash."}\n', ["a:0", "b"]),
+        ("a.jsonl", '{"id": "a",\n{"id": "b", "text": "Rash."}\n', ["a:0", "b"]),
+    ],
+)
+def test_read__tells_lines_from_one_object(
+    name: str, content: str, ids: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+
+    assert [record.id for record in JsonLines().read(Part(str(tmp_path / name)))] == ids

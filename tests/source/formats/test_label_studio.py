@@ -85,3 +85,19 @@ def test_recognises__tasks_and_rows() -> None:
         path, json.dumps([least("A", 1, 1, "")]).encode()
     )
     assert not LabelStudio.recognises(path, b'[{"data": 1, "labels": []}]')
+
+
+@pytest.mark.parametrize("words", [{}, {"text": "Warfarin"}])
+def test_read__counts_utf_16_code_units(words: dict[str, str], tmp_path: Path) -> None:
+    value = {"start": 3, "end": 11, "labels": ["Drug"], **words}
+    text = "\U0001f642 Warfarin was stopped."
+    task = {
+        "data": {"text": text},
+        "annotations": [{"result": [{"to_name": "text", "type": "labels", "value": value}]}],
+    }
+    row = {"id": 1, "annotation_id": 1, "lead_time": 1, "text": text, "label": [value]}
+
+    for content in (task, row):
+        (document,) = read(tmp_path / "a.json", [content])
+        assert isinstance(document, Document)
+        assert [(span.start, span.end) for span in document.spans] == [(2, 10)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.formats.prodigy import Prodigy
 from tests.source.formats.fixtures.prodigy import row, span
 
@@ -107,3 +108,62 @@ def test_read__unites_answers_about_single_mentions(tmp_path: Path, kind: dict[s
     assert [len(document.spans) for document in documents] == [2, 0]
     assert {span.start for span in documents[0].spans} == {0, 12}
     assert sum(isinstance(record, NotChosen) for record in records) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "starts"),
+    [
+        ({"annotator": "db-alice"}, [[0]]),
+        ({"of_several": "first"}, [[0]]),
+        ({"of_several": "all"}, [[0], [14, 8]]),
+    ],
+)
+def test_read__unites_answers_of_one_annotator_only(
+    options: dict[str, Any], starts: list[list[int]], tmp_path: Path
+) -> None:
+    answers = [("db-alice", 0, 7), ("db-bob", 14, 18), ("db-bob", 8, 13)]
+    rows = [
+        {
+            **{"text": "Aspirin helps gout.", "_input_hash": 1, "_view_id": "ner"},
+            "spans": [{"start": start, "end": end, "label": "X"}],
+            **{"answer": "accept", "_session_id": annotator},
+        }
+        for annotator, start, end in answers
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    prodigy = Prodigy(**options)
+
+    parts = prodigy.cut(Part(str(path)), target_bytes=1)
+    records = [record for part in parts for record in prodigy.read(part)]
+
+    documents = [record for record in records if isinstance(record, Document)]
+    assert [[span.start for span in document.spans] for document in documents] == starts
+    assert len(records) == 3
+
+
+def test_read__rows_of_other_tasks_have_no_mentions(tmp_path: Path) -> None:
+    row = {"text": "Aspirin helps.", "_input_hash": 1, "label": "POS", "answer": "accept"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+
+    (document,) = Prodigy().read(Part(str(tmp_path / "a.jsonl")))
+
+    assert isinstance(document, Document)
+    assert document.spans == ()
+
+
+@pytest.mark.parametrize("source", [Prodigy, JsonLines])
+def test_read__finds_out_that_ends_are_inclusive(source: type[Any], tmp_path: Path) -> None:
+    rows = [
+        {
+            "text": "Aspirin helps gout.",
+            "_input_hash": n,
+            "spans": [{"start": 0, "end": 6, "label": "X"}],
+        }
+        for n in range(12)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    documents = [*source().read(Part(str(tmp_path / "a.jsonl")))]
+
+    assert {(span.start, span.end) for document in documents for span in document.spans} == {(0, 7)}

@@ -13,9 +13,12 @@ from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.cells import Cells, quote_column
-from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.records import RecordError, check_id_column
 from mslm_data.source.reading.standoff import OffsetTextSource
 from mslm_data.source.reading.versions import VersionOptions
+
+TEXTS = ("text", "data")
+"""Columns of the text. The first one in a row is used."""
 
 
 class RowSource(OffsetTextSource, frozen=True, kw_only=True):
@@ -63,6 +66,11 @@ class RowSource(OffsetTextSource, frozen=True, kw_only=True):
             '`doc_label` of the shards. Default: "", no label.'
         ),
     ] = ""
+
+    def __post_init__(self) -> None:
+        check_id_column(
+            self.id_column, TEXTS if self.text_column == "auto" else (self.text_column,)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

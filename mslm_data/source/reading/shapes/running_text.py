@@ -16,7 +16,7 @@ from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import NAME_THE_TEXT, NO_TOKEN, RecordError
 from mslm_data.source.reading.shapes import mention_forms
-from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.shapes.options import TEXTS, Shape
 from mslm_data.source.reading.standoff import Annotation
 
 MENTIONS = (
@@ -162,7 +162,7 @@ def read_text(row: Cells, column: str) -> str:
     """
     text = row.get(column)
     if column == "auto":
-        text = row.get(cells.first_filled(row, ("text", "data")) or "")
+        text = row.get(cells.first_filled(row, TEXTS) or "")
     if column != "auto" and not (isinstance(text, str) and text):
         raise RecordError(
             Reason(f"expected a text in column '{column}', got none", advice=NAME_THE_TEXT)

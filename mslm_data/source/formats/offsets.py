@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import glob
-import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -66,6 +66,25 @@ class _Listed:
     place: str
     annotations: list[Annotation] = field(default_factory=list)
     problem: SetAside | None = None
+
+
+class _TextFiles(NamedTuple):
+    """The files with a table's texts, sorted by name, and the same with links resolved."""
+
+    paths: list[Path]
+    resolved: Set[Path]
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[Path]) -> _TextFiles:
+        """Take those of some paths that are files."""
+        files = sorted(path for path in paths if path.is_file())
+        return cls(files, {file.resolve() for file in files})
+
+
+@functools.lru_cache(maxsize=8)
+def _list_texts(folder: Path, mtime_ns: int) -> _TextFiles:  # noqa: ARG001 - part of the cache key
+    """Return the texts in a folder; cached, as many tables may share it."""
+    return _TextFiles.from_paths(file for file in folder.iterdir() if ends_with(file, ".txt"))
 
 
 class _Text(NamedTuple):
@@ -185,7 +204,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
             any(table.column_number(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")
         )
-        if not has_columns or not cls()._text_files(path):
+        if not has_columns or not cls()._text_files(path).paths:
             return ""
         return "its header names a document, a start, an end and a label, and texts lie beside it"
 
@@ -214,7 +233,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
 
     def files(self, path: Path) -> list[Path]:
         """Return a table of mentions and its texts."""
-        return [path, *self._text_files(path)]
+        return [path, *self._text_files(path).paths]
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read rows without a document, then the texts in order, then documents without a text.
@@ -262,9 +281,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
     # Mentions ------------------------------------------------------------------------------------
 
     def _has_mentions(self, path: Path) -> bool:
-        if not fits(path, self.pattern):
-            return False
-        return not any(path.samefile(text) for text in self._text_files(path))
+        return fits(path, self.pattern) and path.resolve() not in self._text_files(path).resolved
 
     def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
         """Add the rows of a table to `listed`. Yields rows that name no document."""
@@ -293,7 +310,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: The table has several texts.
         """
-        texts = self._text_files(path)
+        texts = self._text_files(path).paths
         if len(texts) != 1 or not ends_with(texts[0], ".txt"):
             raise SourceError(
                 f"{path}: no column names the document, so exactly one text file is needed, but "
@@ -355,22 +372,20 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
 
     # Texts ---------------------------------------------------------------------------------------
 
-    def _text_files(self, path: Path) -> list[Path]:
-        """Return the files with a table's texts, sorted by name."""
+    def _text_files(self, path: Path) -> _TextFiles:
+        """Find the files with a table's texts."""
         texts = self.texts.replace("{stem}", glob.escape(stem(path)))
         folder = path.parent / texts
         if folder.is_dir():
-            return sorted(
-                file for file in folder.iterdir() if file.is_file() and ends_with(file, ".txt")
-            )
+            return _list_texts(folder, folder.stat().st_mtime_ns)
+
         # The pattern also matches compressed files.
         names = {
             name
             for pattern in (texts, f"{texts}.gz")
             for name in glob.glob(pattern, root_dir=path.parent)
         }
-        files = sorted(path.parent / name for name in names)
-        return [file for file in files if file.is_file() and file.name != path.name]
+        return _TextFiles.from_paths(path.parent / name for name in names - {path.name})
 
     def _check_texts(self, paths: Sequence[Path]) -> None:
         """Check that every table has texts, and no two tables share them.
@@ -378,26 +393,28 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: Names the tables.
         """
-        texts = {}
+        owners: dict[Path, Path] = {}
         for path in paths:
-            texts[path] = {file.resolve() for file in self._text_files(path)}
-            if not texts[path]:
+            texts = self._text_files(path).resolved
+            if not texts:
                 raise SourceError(
                     f"{path}: expected its texts at '{self.texts}', relative to its folder, found "
                     f"none; set [source] texts to a folder, or to the name of a table"
                 )
-        if self.documents == "mentioned":
-            return
-        for first, second in itertools.combinations(paths, 2):
-            if texts[first] & texts[second]:
+            if self.documents == "mentioned":
+                continue
+
+            owner = next((owners[text] for text in texts if text in owners), None)
+            if owner is not None:
                 raise SourceError(
-                    f"{first} and {second}: expected texts of their own for each table, got the "
+                    f"{owner} and {path}: expected texts of their own for each table, got the "
                     "same for both; choose one with [source] pattern, or set documents = "
                     "'mentioned'"
                 )
+            owners |= dict.fromkeys(texts, path)
 
     def _texts(self, path: Path) -> Iterator[_Text]:
-        for file in self._text_files(path):
+        for file in self._text_files(path).paths:
             if ends_with(file, ".txt"):
                 yield self._read_text_file(file)
             else:
@@ -435,7 +452,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
         table = open_table(path, self, separator=self.separator, header=True)
         columns = [self.text_id_column, *self.text_columns]
         if self.text_id_column == "auto" and not self.text_columns:
-            return table.names[0] in _TEXT_IDS
+            return bool(table.names) and table.names[0] in _TEXT_IDS
         return any(isinstance(name, str) and name.casefold() in table.names for name in columns)
 
     def _find_text_columns(self, table: PlainTable) -> tuple[int, list[int]]:

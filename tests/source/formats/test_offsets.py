@@ -422,3 +422,37 @@ def test_read__ranges_are_parted_by_semicolons_or_commas(tmp_path: Path, cell: s
     (found,) = written(tmp_path, files, end_column="")
 
     assert spans(found) == (Span(0, 13, "Sign"),)
+
+
+def test_read__asks_for_the_columns_of_texts_with_a_broken_header(tmp_path: Path) -> None:
+    (tmp_path / "ann.tsv").write_text("doc_id\tstart\tend\tlabel\n1\t0\t7\tDrug\n")
+    (tmp_path / "texts.csv").write_text('"doc_id,text\n1,Aspirin\n')
+
+    with pytest.raises(
+        SourceError, match=r"texts\.csv:1: expected columns for documents and their"
+    ):
+        [*Offsets(texts="texts.csv").read(Part(str(tmp_path / "ann.tsv")))]
+
+
+@pytest.mark.parametrize("options", [{"texts": "txt", "documents": "mentioned"}, {}])
+def test_find__lists_a_folder_of_texts_once(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many tables take twice as long."""
+    options = options or {"texts": "{stem}.txt", "id_column": ""}
+    (tmp_path / "txt").mkdir()
+    resolved = []
+    monkeypatch.setattr(
+        Path, "resolve", lambda self, resolve=Path.resolve: resolved.append(self) or resolve(self)
+    )
+    counts = []
+    for first, last in ((0, 20), (20, 40)):
+        for number in range(first, last):
+            (tmp_path / f"d{number}.tsv").write_text("start\tend\tlabel\n0\t7\tDrug\n")
+            folder = tmp_path / "txt" if options["texts"] == "txt" else tmp_path
+            (folder / f"d{number}.txt").write_text("Aspirin helps.")
+        resolved.clear()
+        Offsets(**options).find([tmp_path])
+        counts.append(len(resolved))
+
+    assert counts[1] <= 2 * counts[0]

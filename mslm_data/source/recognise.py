@@ -20,6 +20,7 @@ from mslm_data.source.reading.files import (
     ending,
     ends_with,
     is_annotated,
+    name_document,
     read_head,
 )
 from mslm_data.source.reading.walk import plain_files
@@ -29,6 +30,7 @@ _LOOKED_AT = 20
 """Maximum number of non-empty files of each suffix whose content is tested."""
 _DIGESTED_BYTES = 64 << 20
 """Maximum size of a file that is compared with the corpora of shipped pipelines."""
+_HTML = (".html", ".htm", ".xhtml")
 _PACKED = (".xz", ".bz2", ".zst", ".7z", ".rar")
 """Suffixes of packed files that are not unpacked here."""
 
@@ -183,6 +185,12 @@ def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample])
     if near:
         return SourceError(f"{got}; the closest is --source {near}")
 
+    for path, head in samples:
+        document = name_document(head)
+        if not document and ends_with(path, _HTML):
+            document = "an HTML page; convert it to text first, as with `pandoc --to plain`"
+        if document:
+            return SourceError(f"{path}: expected texts or annotations, got {document}")
     for path in files:
         if archive.is_archive(path.name):
             return SourceError(f"{got}; pass an archive itself, as in --input {path}")

@@ -458,3 +458,16 @@ def test_build__raises_for_a_file_without_the_column_of_mentions(tmp_path: Path)
 
     assert done.code == 1
     assert "test.jsonl: expected rows with column 'ners', as other files have" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.pdf", b"%PDF-1.7"), ("a.docx", b"PK\x03\x04"), ("a.html", b"<p>A note.</p>")],
+)
+def test_recognise__says_how_documents_of_programs_are_converted(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(SourceError, match=rf"{name}: expected texts .*; convert it to text first"):
+        recognise([tmp_path])

@@ -61,6 +61,27 @@ class LinesOfFile(Sequence[str]):
         return f"{self._name}:{self._lines[number]}"
 
 
+_DOCUMENTS = {
+    b"%PDF-": ("a PDF document", "pdftotext"),
+    b"PK\x03\x04": ("a zipped document, such as .docx or .odt", "pandoc --to plain"),
+    b"\xd0\xcf\x11\xe0": ("an old Office document", "libreoffice --convert-to txt"),
+    b"{\\rtf": ("an RTF document", "pandoc --to plain"),
+}
+"""First bytes of documents that are no text: what they are, and a program that converts them."""
+
+
+def name_document(head: bytes) -> str:
+    """Return what a file is if it is a document of another program, with the way out, or "".
+
+    Args:
+        head: First bytes of the file.
+    """
+    for mark, (what, program) in _DOCUMENTS.items():
+        if head.startswith(mark):
+            return f"{what}; convert it to text first, as with `{program}`"
+    return ""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes. A `.gz` file is unpacked while it is read.
@@ -90,7 +111,8 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
     """Read bytes `[start, stop)` of a file, counted after unpacking; -1 is the end of the file.
 
     Raises:
-        SourceError: As for `opened`, or the range is larger than `limits.LARGEST`.
+        SourceError: As for `opened`, or the range is larger than `limits.LARGEST`; or the file is
+            a document of another program, such as a PDF.
     """
     # Ask for one byte more than allowed, to notice a larger range.
     max_bytes = limits.LARGEST
@@ -100,6 +122,8 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
         data = _read_up_to(file, num_bytes)
     if len(data) > max_bytes:
         raise SourceError(f"{path.name}: {limits.TOO_LARGE}")
+    if start == 0 and (document := name_document(data)):
+        raise SourceError(f"{path.name}: expected text, got {document}")
     return data
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.files import LinesOfFile, document_id, lines, read_bytes
+from mslm_data.source.table import SOURCES
 
 
 def test_read_bytes__reads_ranges_of_plain_and_packed_files(tmp_path: Path) -> None:
@@ -67,3 +69,26 @@ def test_document_id__is_the_name_of_a_folder_also_for_a_path_with_dots(
     assert document_id(Path("a.tsv"), "folder") == "here"
     assert document_id(Path("..", "a.tsv"), "folder") == "note1.txt"
     assert document_id(tmp_path / "link" / "a.tsv", "folder") == "link"
+
+
+@pytest.mark.parametrize(
+    ("head", "program"),
+    [
+        (b"%PDF-1.7\n%\xe2\xe3", "pdftotext"),
+        (b"%PDF-1.4\nall in ASCII", "pdftotext"),
+        (b"PK\x03\x04\x14\x00", "pandoc"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "libreoffice"),
+        (b"{\\rtf1\\ansi", "pandoc"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_read_bytes__refuses_documents_of_other_programs(
+    encoding: str, head: bytes, program: str, tmp_path: Path
+) -> None:
+    """Their bytes are no text in any encoding."""
+    path = tmp_path / "note.txt"
+    path.write_bytes(head + b" and more")
+    source = SOURCES.load("text")(encoding=encoding)
+
+    with pytest.raises(SourceError, match=rf"note\.txt: expected text, got an? .*`{program}"):
+        [*source.read(Part(str(path)))]

@@ -11,6 +11,7 @@ import pytest
 
 from mslm_data import plugins
 from mslm_data.annotate import ANNOTATORS
+from mslm_data.api.loading import load
 from mslm_data.engine.ray import versions
 from mslm_data.errors import PipelineError
 from mslm_data.mask import STRATEGIES
@@ -29,7 +30,10 @@ CODE = '''
 from dataclasses import dataclass
 from typing import ClassVar
 from mslm_data.registry import Options
+from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import Terms
+from mslm_data.data.document import Document, Span
+from mslm_data.data.documents import Mentions
 from mslm_data.segment.given import Whole
 from mslm_data.source.formats.text import PlainText
 import mslm_data as md
@@ -46,6 +50,39 @@ class Broken(Lines):
 
     def batches(self, part):
         raise ValueError(open(part.path).read())
+
+
+class Beyond(Lines):
+    """A source whose mention ends behind the text."""
+
+    def read(self, part):
+        text = open(part.path).read().strip()
+        spans = (Span(0, 999, "X"), Span(0, 2, "X"))
+        yield Document(id="a", text=text, spans=spans, place="a:1")
+
+    def batches(self, part):
+        return self.read(part)
+
+
+class FindsTooMuch(Options, frozen=True):
+    """An annotator whose mentions are behind the text, before it, or empty."""
+
+    weak: bool = False
+    slow: ClassVar[bool] = False
+
+    def digest(self):
+        return ""
+
+    def labels(self):
+        return ("X",)
+
+    def start(self):
+        return self
+
+    def annotate(self, documents):
+        spans = [Span(0, 999, "X"), Span(-1, 2, "X"), Span(2, 2, "X"), Span(0, 2, "X")]
+        rows = [spans] * len(documents)
+        return Annotations(Mentions.from_rows(rows, documents.starts), {})
 
 
 class Fails(Options, frozen=True):
@@ -95,8 +132,16 @@ def nothing():
     return 3
 '''
 NAMES = {
-    "mslm_data.sources": {"lines": "made_plugin:Lines", "broken-lines": "made_plugin:Broken"},
-    "mslm_data.annotators": {"fails": "made_plugin:Fails", "table-again": "made_plugin:Terms"},
+    "mslm_data.sources": {
+        "lines": "made_plugin:Lines",
+        "beyond-lines": "made_plugin:Beyond",
+        "broken-lines": "made_plugin:Broken",
+    },
+    "mslm_data.annotators": {
+        "fails": "made_plugin:Fails",
+        "finds-too-much": "made_plugin:FindsTooMuch",
+        "table-again": "made_plugin:Terms",
+    },
     "mslm_data.segmenters": {"all-of-it": "made_plugin:Whole"},
     "mslm_data.strategies": {
         "most.v1": "made_plugin:most",
@@ -312,3 +357,31 @@ def test_build__plugin_error_shows_no_text(site: Path, tmp_path: Path, stages: l
     assert done.code == 1
     assert "ValueError" in done.err
     assert CANARY not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("stages", "outside"),
+    [
+        (["--set", "source.use=beyond-lines", "--set", "annotate.use=gold"], 1),
+        (["--set", "annotate.use=finds-too-much"], 3),
+    ],
+)
+def test_build__counts_mentions_outside_of_their_text(
+    site: Path, tmp_path: Path, stages: list[str], outside: int
+) -> None:
+    (tmp_path / "notes.lines").write_text("No rash.\n", encoding="utf-8")
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text(made.word_piece().json, encoding="utf-8")
+
+    done = run(
+        *("build", "--source", "lines", "--input", tmp_path / "notes.lines", *stages),
+        *("--set", 'annotate.labels=["X"]', "--set", "source.max_loss=1"),
+        *("--tokenizer", tokenizer, "--out", tmp_path / "out", "--workers", 1),
+    )
+
+    assert done.code == 0, done.err
+    split = load(tmp_path / "out").manifest.splits["train"]
+    assert split.left_out == {
+        "expected a mention within the text of its document, got another range": outside
+    }
+    assert (split.given_mentions, split.mentions) == (outside + 1, 1)

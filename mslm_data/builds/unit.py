@@ -48,6 +48,10 @@ DIED = no_text_for_models("a process that died")
 """Reason for a document at which a process has died."""
 
 
+OUTSIDE = Reason("expected a mention within the text of its document, got another range")
+"""Reason for a mention that a source or an annotator of somebody else gives."""
+
+
 class Sink(Protocol):
     """Takes the annotated documents of a work unit."""
 
@@ -354,17 +358,15 @@ def annotate(documents: Documents, account: Account, pipeline: Pipeline) -> Iter
             account.counts.adjust(text, mentions)
 
         # Rename labels, choose the wanted ones, and resolve overlaps among these.
-        wanted, unwanted = relabel(
-            annotation.mentions, rename=options.rename, labels=options.labels
-        )
+        inside = annotation.mentions.choose(np.flatnonzero(batch.are_inside(annotation.mentions)))
+        left_out[OUTSIDE] += len(annotation.mentions) - len(inside)
+        wanted, unwanted = relabel(inside, rename=options.rename, labels=options.labels)
         if unwanted:
-            present = {
-                options.rename.get(label, label) for label in annotation.mentions.used_labels()
-            }
+            present = {options.rename.get(label, label) for label in inside.used_labels()}
             account.unwanted |= dict.fromkeys(present.difference(options.labels))
 
         flat, overlapping = flatten(wanted)
-        for reasons in (left_out, unwanted, overlapping):
+        for reasons in (+left_out, unwanted, overlapping):
             for reason, mentions in reasons.items():
                 account.counts.leave_out(reason, mentions)
         yield batch.with_mentions(flat)

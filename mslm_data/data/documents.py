@@ -340,6 +340,16 @@ class Documents:
         shifts = np.repeat(self.starts, ranges.counts)
         return np.stack([ranges.starts - shifts, ranges.ends - shifts], axis=1)
 
+    def are_inside(self, mentions: Mentions) -> npt.NDArray[np.bool_]:
+        """Return whether each mention has a character, and is within its document: bool `[M]`."""
+        numbers = mentions.documents
+        is_inside: npt.NDArray[np.bool_] = (
+            (mentions.starts >= self.starts[numbers])
+            & (mentions.starts < mentions.ends)
+            & (mentions.ends <= self.ends[numbers])
+        )
+        return is_inside
+
     def texts(self) -> Iterator[tuple[str, list[Placeholder]]]:
         """Yield the text of each document, with its placeholders in characters of the document."""
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)

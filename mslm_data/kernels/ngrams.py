@@ -19,7 +19,6 @@ import numpy as np
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.hashing import find_key, pair
 from mslm_data.kernels.rng import mix
-from mslm_data.kernels.rows import begins_word, longest_row
 
 
 @kernel
@@ -165,78 +164,6 @@ def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: A
     """
     for k in range(len(places)):
         out[places[k]] = numbers[find_key(keys, key_at(stream, places[k]))]
-
-
-@kernel
-def mark_mentions(
-    offsets: Array,
-    word_ids: Array,
-    words: Array,
-    spans: Array,
-    starts: Array,
-    ends: Array,
-    out: Array,
-) -> None:
-    """Mark the words with a token in a mention.
-
-    Args:
-        offsets: int64 `[N + 1]` of the tokens.
-        word_ids: int32 `[T]`, -1 on special tokens.
-        words: int64 `[N + 1]` of the words.
-        spans: int64 `[N + 1]` of the mentions.
-        starts: int32 `[S]`, first token of each mention, within its row; ascending, not
-            overlapping.
-        ends: int32 `[S]`, half open.
-        out: uint8 `[W]`, all 0; written: 1 on the first word of each mention, 2 on its other words.
-            A word shared by two mentions belongs to the first.
-    """
-    numbers = np.empty(longest_row(offsets), np.int64)  # word of each token
-    for i in range(len(offsets) - 1):
-        if spans[i] == spans[i + 1]:
-            continue
-        row = word_ids[offsets[i] : offsets[i + 1]]
-
-        # Number the words up to the end of the last mention. A special token gets the number of the
-        # word before it, and is skipped below.
-        w = words[i] - 1
-        before = -1
-        for t in range(ends[spans[i + 1] - 1]):
-            w += begins_word(row[t], before)
-            numbers[t] = w
-            before = row[t]
-
-        for s in range(spans[i], spans[i + 1]):
-            mark = 1
-            for t in range(starts[s], ends[s]):
-                if row[t] >= 0 and out[numbers[t]] == 0:
-                    out[numbers[t]] = mark
-                    mark = 2
-
-
-@kernel
-def match_mentions(stream: Array, n: int, marks: Array, out: Array) -> None:
-    """Find the n-grams with an occurrence that is a mention, or is within one.
-
-    Args:
-        stream: int32 `[P]`, stream of n-grams.
-        n: Length of the n-grams, in words.
-        marks: uint8 `[P]`, from `mark_mentions`.
-        out: uint8 `[G]`, increased to 1 for n-grams within a mention, and to 2 for n-grams that are
-            a whole mention.
-    """
-    for p in range(len(stream) - n + 1):
-        gram = stream[p]
-        if gram < 0 or marks[p] == 0 or out[gram] == 2:
-            continue
-
-        # All words after the first must continue the same mention, that is, have mark 2.
-        q = p + 1
-        while q < p + n and marks[q] == 2:
-            q += 1
-        if q == p + n:
-            is_last = q == len(marks) or marks[q] != 2
-            is_whole = marks[p] == 1 and is_last
-            out[gram] = 2 if is_whole else 1
 
 
 @kernel

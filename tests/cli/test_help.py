@@ -63,4 +63,3 @@ def test_pmi__help_states_differences_from_the_paper() -> None:
     text = " ".join((COMMANDS["vocab pmi"].help or "").split())
 
     assert "if the folder's vocabulary is cased" in text
-    assert "none gives the 8,130 of 15,787 in Table 11" in text

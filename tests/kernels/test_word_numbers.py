@@ -170,29 +170,6 @@ def test_find_pairs__unknown_pairs_are_minus_one() -> None:
     assert out.tolist() == [0, -1, 0, -1]
 
 
-def test_mark_mentions__a_word_of_which_a_mention_is_a_part_counts_whole() -> None:
-    # After a special token: words [0 0] [1] [2 2 2] [3], mentions [1, 3), [3, 4) and [5, 7).
-    words = np.array([-1, 0, 0, 1, 2, 2, 2, 3, -1], np.int32)
-    out = np.zeros(4, np.uint8)
-    starts, ends = np.array([2, 4, 6], np.int32), np.array([4, 5, 8], np.int32)
-
-    ngrams.mark_mentions(
-        np.array([0, 9]), words, np.array([0, 4]), np.array([0, 3]), starts, ends, out
-    )
-
-    assert out.tolist() == [1, 2, 1, 1]  # the third mention's first word is the second one's
-
-
-def test_match_mentions__whole_ones_and_parts() -> None:
-    marks = np.array([1, 2, 2, 0, 1, 2, 1], np.uint8)
-    bigrams = np.array([0, 1, 2, 3, 0, 4, -1], np.int32)
-    out = np.zeros(5, np.uint8)
-
-    ngrams.match_mentions(bigrams, 2, marks, out)
-
-    assert out.tolist() == [2, 1, 0, 0, 0]  # 0 is a part first, then the mention [4, 6)
-
-
 def test_lower_needs__and_tokens_by_them() -> None:
     needs = np.full(6, 9)
     ngrams.lower_needs(np.array([0, 1, -1, -1], np.int32), 3, np.array([4, 2]), needs)

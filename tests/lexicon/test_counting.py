@@ -128,23 +128,3 @@ def test_merge_runs__adds_counts_by_key(runs, most) -> None:
         k: c for k, c in total.items() if c >= 2
     }
     assert keys.tolist() == sorted(keys.tolist())
-
-
-@fewer(0.5)  # of several rows each
-@given(st.lists(random_examples(max_rows=3), max_size=3))
-def test_read_words__marks_mentions(chunks) -> None:
-    stream = read_words(chunks)
-    places = [
-        (i, word) for word, i in zip(stream.numbers, stream.mentions, strict=True) if word >= 0
-    ]
-    rows = [row for chunk in chunks for row in reference.mentions_of(chunk)]
-    marks = [
-        0 if number < 0 else 2 if i and row[i - 1] == number else 1
-        for row in rows
-        for i, number in enumerate(row)
-    ]
-
-    assert [mark for mark, _ in places] == marks
-    assert np.flatnonzero(stream.in_mention).tolist() == sorted(
-        {int(word) for mark, word in places if mark}
-    )

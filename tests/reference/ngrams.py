@@ -25,22 +25,6 @@ def rows_of(examples: Examples) -> list[list[Word]]:
     return rows
 
 
-def mentions_of(examples: Examples) -> list[list[int]]:
-    """Return of each row's words the number of the mention that it lies in, at least in part, or -1."""
-    rows = []
-    for words, starts, ends in zip(
-        examples.word_ids.tolist(),
-        examples.span_starts.tolist(),
-        examples.span_ends.tolist(),
-        strict=True,
-    ):
-        row: dict[int, int] = {word: -1 for word in words if word >= 0}
-        for number, (start, end) in reversed(list(enumerate(zip(starts, ends, strict=True)))):
-            row.update((word, number) for word in words[start:end] if word >= 0)
-        rows.append(list(row.values()))
-    return rows
-
-
 def grams_of(row: Sequence[Word], n: int) -> Iterator[Gram]:
     return (tuple(row[i : i + n]) for i in range(len(row) - n + 1))
 
@@ -77,22 +61,3 @@ def covered(rows: Sequence[Sequence[Word]], listed: set[Gram]) -> int:
                     inside.update(range(i, i + n))
         tokens += sum(len(row[i]) for i in inside)
     return tokens
-
-
-def overlap(
-    rows: Sequence[Sequence[Word]], mentions: Sequence[Sequence[int]], listed: set[Gram]
-) -> dict[str, int]:
-    """Count listed n-grams that are a mention, lie in one, or have words of mentions only."""
-    whole: set[Gram] = set()
-    within: set[Gram] = set()
-    for row, numbers in zip(rows, mentions, strict=True):
-        for number in set(numbers) - {-1}:
-            mention = tuple(word for word, of in zip(row, numbers, strict=True) if of == number)
-            whole.add(mention)
-            within.update(gram for n in range(1, len(mention) + 1) for gram in grams_of(mention, n))
-    words = {word for mention in whole for word in mention}
-    return {
-        "mentions": len(listed & whole),
-        "within_mentions": len(listed & within),
-        "of_mention_words": sum(words.issuperset(gram) for gram in listed),
-    }

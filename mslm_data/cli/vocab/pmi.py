@@ -111,9 +111,7 @@ def command(
     uncased one merges words that differ in case, so the list differs.
 
     N-grams with [UNK] are left out, as are n-grams across the cut of a sentence that was too long
-    for one row. The table counts n-grams that are mentions in three ways; none gives the 8,130 of
-    15,787 in Table 11 of that paper for BC2GM (857 are whole mentions, 3,089 are inside mentions,
-    5,944 have words of mentions only).
+    for one row.
 
     \b
     Example:
@@ -132,11 +130,7 @@ def command(
         raise click.UsageError(f"--list: expected another file than the lexicon's, got {list_file}")
 
     shards = load(folder)
-    try:
-        choice = _choice(recipe, options)
-    except ValueError as error:
-        raise CallError(str(error)) from None
-
+    choice = _choice(recipe, options)
     if all_splits and splits:
         raise CallError("split: expected --split or --all-splits, got both")
     names = _splits(shards, splits, everything=all_splits or recipe == "released")
@@ -185,19 +179,20 @@ def _splits(shards: Shards, given: Sequence[str], *, everything: bool) -> list[s
 
 def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     """Return the options of a recipe with those of the command line."""
-    from dataclasses import replace
+    from msgspec.structs import asdict
 
-    from mslm_data.lexicon.ngrams.ranking import RECIPES, read_stop_words
-    from mslm_data.registry import did_you_mean
+    from mslm_data.errors import CallError, PipelineError
+    from mslm_data.lexicon.ngrams.ranking import RECIPES, NgramChoice, read_stop_words
+    from mslm_data.registry import did_you_mean, from_options
 
     if recipe not in RECIPES:
-        raise ValueError(f"recipe: no '{recipe}'{did_you_mean(recipe, RECIPES)}")
+        raise CallError(f"recipe: no '{recipe}'{did_you_mean(recipe, RECIPES)}")
 
     given = {name: value for name, value in options.items() if value is not None}
     if "lengths" in given:
         ends = _numbers("lengths", given["lengths"], "-", int)
         if len(ends) > 2:
-            raise ValueError(f"lengths: expected N or N-M, got '{given['lengths']}'")
+            raise CallError(f"lengths: expected N or N-M, got '{given['lengths']}'")
         given["lengths"] = (ends[0], ends[-1])
     if "min_count" in given:
         given["min_counts"] = _numbers("min-count", given.pop("min_count"), ",", int)
@@ -209,16 +204,22 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
         given = {"size": None, "coverage": None, **given}
 
     listed = given.pop("stop_words", "english" if recipe == "released" else "none")
-    return replace(RECIPES[recipe], stop_words=read_stop_words(listed), **given)
+    table = {**asdict(RECIPES[recipe]), **given, "stop_words": read_stop_words(listed)}
+    try:
+        return from_options(NgramChoice, table, where="vocab pmi")
+    except PipelineError as error:
+        raise CallError(str(error)) from None
 
 
 def _numbers(
     name: str, text: str, separator: str, kind: type[int] | type[float]
 ) -> tuple[Any, ...]:
+    from mslm_data.errors import CallError
+
     try:
         return tuple(kind(part) for part in text.split(separator))
     except ValueError:
-        raise ValueError(
+        raise CallError(
             f"{name}: expected numbers with '{separator}' between them, got '{text}'"
         ) from None
 
@@ -247,13 +248,6 @@ def _print(report: Mapping[str, Any], size: int) -> None:
     for length, count in report["entries"].items():
         rows.append((f"entries of {length} words", count, share(count, size)))
     rows.append(("entries", size, ""))
-
-    for name, key in (
-        ("that are a mention", "mentions"),
-        ("that lie in a mention", "within_mentions"),
-        ("of words of mentions only", "of_mention_words"),
-    ):
-        rows.append((f"  {name}", report[key], share(report[key], size)))
 
     tokens = report["tokens"]
     covered = report["covered_tokens"]

@@ -152,30 +152,3 @@ def find_size(covered: npt.NDArray[np.int64], coverage: float | None) -> int:
     if coverage is None:
         return longest
     return min(int(np.searchsorted(np.cumsum(covered), coverage * covered.sum())), longest)
-
-
-def count_overlap(
-    stream: WordStream, grams: Sequence[Grams], listings: Mapping[int, Listing]
-) -> dict[str, int]:
-    """Count listed n-grams by their overlap with the mentions of the same rows.
-
-    Abaho et al. 2024, Table 11, report 8,130 domain terms among BC2GM's 15,787 n-grams (51.5 %).
-    None of these definitions reproduces the number: 857 of these n-grams are mentions (5.4 %),
-    3,089 are within mentions (19.6 %), 5,944 consist of words in mentions (37.7 %).
-
-    Returns:
-        `mentions`: n-grams that equal a mention somewhere. `within_mentions`: n-grams that equal a
-        mention or are inside one. `of_mention_words`: n-grams whose words all occur in mentions.
-    """
-    counts = {"mentions": 0, "within_mentions": 0, "of_mention_words": 0}
-    for n, listing in listings.items():
-        best_matches = np.zeros(len(grams[n - 1].counts), np.uint8)
-        kernels.match_mentions(grams[n - 1].stream, n, stream.mentions, best_matches)
-        matches = best_matches[
-            listing.numbers
-        ]  # 0: never in a mention, 1: inside one, 2: equals one
-
-        counts["mentions"] += int((matches == 2).sum())
-        counts["within_mentions"] += int((matches > 0).sum())
-        counts["of_mention_words"] += int(stream.in_mention[listing.words].all(axis=1).sum())
-    return counts

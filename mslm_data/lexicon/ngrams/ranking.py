@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+from msgspec import Meta
 
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
@@ -27,7 +28,6 @@ from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
     Listing,
     count_covered_tokens,
-    count_overlap,
     find_size,
     list_sizes,
     order_by_score,
@@ -35,14 +35,13 @@ from mslm_data.lexicon.ngrams.listing import (
 from mslm_data.lexicon.ngrams.stream import LONGEST, read_words
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.word_types import WordTypes, word_strings
-from mslm_data.registry import did_you_mean
+from mslm_data.registry import Options
 
-ORDERS = ("length", "score", "longest")
-"""Orders of entries: by length, shortest first; by score; by length, longest first."""
+Length = Annotated[int, Meta(ge=2, le=LONGEST)]
+Positive = Annotated[int, Meta(ge=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NgramChoice:
+class NgramChoice(Options, frozen=True, kw_only=True):
     """Options for the selection and order of n-grams.
 
     The defaults are those of Abaho et al. 2024; see `RECIPES`.
@@ -54,68 +53,46 @@ class NgramChoice:
         size: Maximum number of entries, in total. Default: unlimited.
         coverage: Alternative to `size`: the smallest list that covers this share of the tokens.
         shares: Percentage of each length in the list. Default: all lengths compete by score.
-        order: A name in `ORDERS`.
+        order: Order of entries: by length, shortest first; by score; by length, longest first.
         drop_short_words: Whether to skip n-grams with a one-character word.
         stop_words: Skip n-grams with one of these lower-case words, in any case.
         across_sentences: Whether to treat all rows as one sentence.
     """
 
-    lengths: tuple[int, int] = (2, 4)
-    min_counts: tuple[int, ...] = (5,)
-    measure: str = "levine"
-    size: int | None = None
-    coverage: float | None = None
-    shares: tuple[float, ...] = ()
-    order: str = "length"
+    lengths: tuple[Length, Length] = (2, 4)
+    min_counts: tuple[Positive, ...] = (5,)
+    measure: Literal["levine", "plain", "squared"] = "levine"
+    size: Positive | None = None
+    coverage: Annotated[float, Meta(gt=0, le=1)] | None = None
+    shares: tuple[Annotated[float, Meta(ge=0, le=100)], ...] = ()
+    order: Literal["length", "score", "longest"] = "length"
     drop_short_words: bool = False
-    stop_words: frozenset[str] = field(default=frozenset(), repr=False)
+    stop_words: frozenset[str] = frozenset()
     across_sentences: bool = False
 
     def __post_init__(self) -> None:
-        """Check the options.
+        """Check the options with each other.
 
         Raises:
-            ValueError: An option is out of range, or contradicts another.
+            ValueError: An option contradicts another.
         """
         low, high = self.lengths
-        num_lengths = max(high - low + 1, 1)
-
-        if not 2 <= low <= high <= LONGEST:
-            raise ValueError(
-                f"lengths: expected LOW-HIGH in ascending order, from 2 to {LONGEST} words, got "
-                f"{low}-{high}"
-            )
+        num_lengths = high - low + 1
+        if num_lengths < 1:
+            raise ValueError(f"lengths: expected LOW-HIGH in ascending order, got {low}-{high}")
         if len(self.min_counts) not in (1, num_lengths):
             raise ValueError(
-                f"min-count: expected one number or {num_lengths}, got {len(self.min_counts)}"
+                f"min_counts: expected one number or {num_lengths}, got {len(self.min_counts)}"
             )
-        if min(self.min_counts) < 1:
-            raise ValueError(f"min-count: expected at least 1, got {min(self.min_counts)}")
-
-        for name, value, known in (
-            ("measure", self.measure, tuple(MEASURES)),
-            ("order", self.order, ORDERS),
-        ):
-            if value not in known:
-                raise ValueError(
-                    f"{name}: expected one of {', '.join(known)}, got "
-                    f"'{value}'{did_you_mean(value, known)}"
-                )
-
-        if self.size is not None and (self.size < 1 or self.coverage is not None):
-            raise ValueError(f"size: expected at least 1, without a coverage, got {self.size}")
-        if self.coverage is not None and not 0 < self.coverage <= 1:
-            raise ValueError(f"coverage: expected a share in (0, 1], got {self.coverage}")
+        if self.size is not None and self.coverage is not None:
+            raise ValueError("size: expected a size or a coverage, got both")
 
         if self.shares:
-            is_whole = all(share >= 0 for share in self.shares) and math.isclose(
-                sum(self.shares), 100, abs_tol=1e-6
-            )
+            is_whole = math.isclose(sum(self.shares), 100, abs_tol=1e-6)
             if len(self.shares) != num_lengths or not is_whole:
                 percentages = ", ".join(f"{share:g}" for share in self.shares)
                 raise ValueError(
-                    f"shares: expected {num_lengths} percentages, 0 or more, that sum to 100, got "
-                    f"{percentages}"
+                    f"shares: expected {num_lengths} percentages that sum to 100, got {percentages}"
                 )
             if self.size is None and self.coverage is None:
                 raise ValueError("shares: the total is unknown; pass a size or a coverage too")
@@ -165,8 +142,8 @@ def rank_ngrams(
         about: Metadata, see `Lexicon`.
 
     Returns:
-        The lexicon. `about["counts"]` has `entries` by length, `tokens` (non-special),
-        `covered_tokens` (in an entry), and the counts of `count_overlap`.
+        The lexicon. `about["counts"]` has `entries` by length, `tokens` (non-special), and
+        `covered_tokens` (in an entry).
 
     Raises:
         VocabularyError: No n-grams are left.
@@ -205,7 +182,6 @@ def rank_ngrams(
         "entries": {str(n): len(listing) for n, listing in listed.items()},
         "tokens": int(tokens.sum()),
         "covered_tokens": int(tokens[:-1][: size + 1].sum()),
-        **count_overlap(stream, grams, listed),
     }
     about = {**about, "size": ids.size, "counts": counts}
     return _make_lexicon(listed, choice.order, stream.words.tokens, about)
@@ -246,7 +222,7 @@ def as_options(choice: NgramChoice) -> dict[str, Any]:
 
     Stop words may be private, and are replaced by their number.
     """
-    return {**asdict(choice), "stop_words": len(choice.stop_words)}
+    return {**msgspec.structs.asdict(choice), "stop_words": len(choice.stop_words)}
 
 
 def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str]:

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets
-from mslm_data.kernels import ngrams as kernels
-from mslm_data.kernels.gather import gather
 from mslm_data.kernels.tokens import count_words
 from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
@@ -77,25 +75,19 @@ class Scratch:
 class WordStream:
     """The words of rows, concatenated.
 
-    For the rows [the p53 gene] and [the gene] with the mention "p53 gene":
+    For the rows [the p53 gene] and [the gene]:
 
         numbers    0  1  2 -1   0  2 -1       -1 ends a sentence, unless n-grams may cross rows
-        mentions   0  1  2  0   0  0  0
 
     Attributes:
         words: The word types.
         numbers: int32 `[P]`, word type at each position; -1 after each sentence, unless n-grams may
             cross rows.
-        mentions: uint8 `[P]`, 1 for the first word of a mention, 2 for its other words, otherwise
-            0.
-        in_mention: bool `[W]`, whether a word type occurs in a mention.
         positions: Number of n-grams at index n, from 1 to `LONGEST`, counting repetitions.
     """
 
     words: WordTypes
     numbers: npt.NDArray[np.int32]
-    mentions: npt.NDArray[np.uint8]
-    in_mention: npt.NDArray[np.bool_]
     positions: tuple[int, ...]
 
 
@@ -109,25 +101,15 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
     """
     types = WordNumbers()
     numbers = Scratch(np.int32, in_memory=IN_MEMORY)
-    mentions = Scratch(np.uint8, in_memory=IN_MEMORY)
-    in_mention = np.zeros(0, np.bool_)
     positions = np.zeros(LONGEST + 1, np.int64)
 
     for examples in chunks:
         rows = types.number(examples)
-        marks = _mark_mentions(examples, rows.offsets)
-
-        new_types = int(rows.values.max(initial=-1)) + 1 - len(in_mention)
-        in_mention = np.pad(in_mention, (0, max(new_types, 0)))
-        in_mention[rows.values[marks > 0]] = True
-
         if across:
             numbers.append(rows.values)
-            mentions.append(marks)
         else:
             rows = Ragged(rows.values, _sentence_word_offsets(examples, rows.offsets))
-            numbers.append(_append_separators(rows, -1))
-            mentions.append(_append_separators(Ragged(marks, rows.offsets), 0))
+            numbers.append(np.insert(rows.values, rows.offsets[1:], -1))
 
         for n in range(1, LONGEST + 1):
             positions[n] += np.maximum(rows.lengths - n + 1, 0).sum()
@@ -136,29 +118,9 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
     if across:
         positions = np.maximum(positions[1] + 1 - np.arange(LONGEST + 1), 0)
 
-    words = types.words()
     return WordStream(
-        words=words,
-        numbers=numbers.array(),
-        mentions=mentions.array(),
-        in_mention=np.pad(in_mention, (0, len(words) - len(in_mention))),
-        positions=(0, *positions[1:].tolist()),
+        words=types.words(), numbers=numbers.array(), positions=(0, *positions[1:].tolist())
     )
-
-
-def _mark_mentions(examples: Examples, word_offsets: Array) -> npt.NDArray[np.uint8]:
-    """Return the `mentions` of the words of these rows."""
-    marks = np.zeros(word_offsets[-1], np.uint8)
-    kernels.mark_mentions(
-        examples.input_ids.offsets,
-        examples.word_ids.values,
-        word_offsets,
-        examples.span_starts.offsets,
-        examples.span_starts.values,
-        examples.span_ends.values,
-        marks,
-    )
-    return marks
 
 
 def _sentence_word_offsets(
@@ -172,11 +134,3 @@ def _sentence_word_offsets(
     counts = np.empty(len(offsets) - 1, np.int64)
     count_words(offsets, examples.word_ids.values, counts)
     return make_offsets(counts)
-
-
-def _append_separators(rows: Ragged, separator: int) -> Array:
-    """Concatenate rows, each followed by a separator."""
-    out = np.full(len(rows.values) + len(rows), separator, rows.values.dtype)
-    numbers = np.arange(len(rows))
-    gather(numbers, rows.offsets, rows.values, rows.offsets[:-1] + numbers, out)
-    return out

@@ -33,21 +33,18 @@ def counted(stream: WordStream, grams: Sequence[Grams], n: int) -> dict[referenc
     return dict(zip(spelled, grams[n - 1].counts.tolist(), strict=True))
 
 
-@given(
-    few_words,
-    st.integers(1, 3),
-    st.sampled_from([0, 2000, 1 << 20]),
-    st.integers(1, 40),
-    st.booleans(),
-)
-def test_count_ngrams__equals_a_counter(rows, size, memory, places, across) -> None:
+@given(few_words, st.integers(1, 3), st.integers(0, 99), st.integers(1, 40), st.booleans())
+def test_count_ngrams__equals_a_counter(rows, size, stays, positions, across) -> None:
     chunks = [of_words(rows[start : start + size]) for start in range(0, len(rows), size)]
     words = [row for chunk in chunks for row in reference.rows_of(chunk)]
     sentences = [[word for row in words for word in row]] if across else words
+    stream = read_words(chunks, across=across)
 
-    with patch.object(ngrams, "_PLACES_AT_ONCE", places):
-        stream = read_words(chunks, across=across)
-        grams = count_ngrams(stream, [2, 2, 3, 1], memory=memory)
+    with (
+        patch.object(ngrams, "IN_MEMORY", stays),
+        patch.object(ngrams, "_POSITIONS_AT_ONCE", positions),
+    ):
+        grams = count_ngrams(stream, [2, 2, 3, 1])
 
     for n, least in ((2, 1), (3, 1), (4, 1), (5, 1)):  # the minimum count of 5-grams is 1
         expected = {
@@ -57,13 +54,13 @@ def test_count_ngrams__equals_a_counter(rows, size, memory, places, across) -> N
         assert stream.positions[n] == sum(expected.values())
 
 
-@given(few_words, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 1 << 20]))
-def test_count_ngrams__excludes_rare_ngrams_and_unknown_words(rows, pairs, triples, memory) -> None:
+@given(few_words, st.integers(1, 4), st.integers(1, 4))
+def test_count_ngrams__excludes_rare_ngrams_and_unknown_words(rows, pairs, triples) -> None:
     stream = read_words([of_words(rows)])
     kept = stream.words.tokens.values != 7
     usable = [row for row in rows if row]
 
-    grams = count_ngrams(stream, [pairs, triples], kept=kept, memory=memory)
+    grams = count_ngrams(stream, [pairs, triples], kept=kept)
 
     for n, least in ((2, min(pairs, triples)), (3, triples)):
         every = reference.count([[(word,) for word in row] for row in usable], n)
@@ -74,10 +71,10 @@ def test_count_ngrams__excludes_rare_ngrams_and_unknown_words(rows, pairs, tripl
 
 
 @fewer(0.5)  # of several rows each
-@given(random_examples(), st.sampled_from([0, 1 << 20]))
-def test_count_ngrams__streams_spell_the_rows(examples, memory) -> None:
+@given(random_examples())
+def test_count_ngrams__streams_spell_the_rows(examples) -> None:
     stream = read_words([examples])
-    grams = count_ngrams(stream, [1, 1], memory=memory)
+    grams = count_ngrams(stream, [1, 1])
     types = [tuple(word) for word in stream.words.tokens.tolist()]
     triples = spell(grams, 3).tolist()
 
@@ -90,25 +87,12 @@ def test_count_ngrams__streams_spell_the_rows(examples, memory) -> None:
     ]
 
 
-@given(few_words, st.sampled_from([0, 2000]), st.integers(0, 99), st.integers(1, 40))
-def test_count_ngrams__does_not_depend_on_memory(rows, memory, stays, places) -> None:
-    stream = read_words([of_words(rows)])
-    with patch.object(ngrams, "IN_MEMORY", stays), patch.object(ngrams, "_PLACES_AT_ONCE", places):
-        little = count_ngrams(stream, [2] * 4, memory=memory)
-
-    for some, more in zip(little, count_ngrams(stream, [2] * 4), strict=True):
-        for name in ("stream", "counts", "left", "right"):
-            assert np.array_equal(getattr(some, name), getattr(more, name))
-
-
-def test_count_pairs__spills_to_disk() -> None:
+def test_count_pairs__merges_the_runs_of_blocks() -> None:
     stream = np.tile(np.arange(100, dtype=np.int32), 3)
 
-    with patch.object(ngrams, "merge_runs", wraps=merge_runs) as merging:
-        pairs = count_pairs(stream, 3, memory=0)
+    with patch.object(ngrams, "_POSITIONS_AT_ONCE", 8):
+        pairs = count_pairs(stream, 3)
 
-    runs = merging.call_args.args[0]
-    assert len(runs) == 38  # 299 neighbours, in pieces of 8, without those the sieve removes
     assert pairs.keys.tolist() == [left << 32 | left + 1 for left in range(99)]
     assert pairs.counts.tolist() == [3] * 99
     assert pairs.stream[[0, 98, 99, 100]].tolist() == [0, 98, -1, 0]
@@ -120,7 +104,7 @@ def test_count_pairs__spills_to_disk() -> None:
 )
 def test_merge_runs__adds_counts_by_key(runs, most) -> None:
     total = sum((Counter(run) for run in runs), Counter())
-    arrays = [np.array(sorted(run.items()), np.uint64).reshape(-1, 2) for run in runs]
+    arrays = [np.array(sorted(run.items()), np.int64).reshape(-1, 2) for run in runs]
 
     keys, counts = merge_runs(arrays, 2, most)
 

@@ -1,4 +1,4 @@
-"""Slow twins of `vocab/words.py`, `vocab/ngrams.py`, `vocab/measures.py` and `vocab/listing.py`: tuples and dicts."""
+"""Slow twins of `lexicon/ngrams`: tuples and dicts."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.kernels import ngrams as kernels
 from mslm_data.lexicon.ngrams.counting import Grams
 from mslm_data.lexicon.ngrams.stream import LONGEST, WordStream
 
@@ -113,13 +112,15 @@ def count_covered_tokens(
     Returns:
         int64 `[S + 2]`, S is the maximum size. The last item counts tokens that no list covers.
     """
-    # For each n-gram of the corpus, the size of the smallest list that contains it.
+    # For each n-gram of the corpus, the size of the smallest list that contains it. The last item,
+    # at index -1, is for positions without an n-gram.
     never = 1 + max((int(size.max()) for size in sizes.values() if len(size)), default=0)
-    listed = {n: np.full(len(grams[n - 1].counts), never) for n in listings}
+    listed = {n: np.full(len(grams[n - 1].counts) + 1, never) for n in listings}
     for n, listing in listings.items():
         listed[n][listing.numbers] = np.where(sizes[n] < 0, never, sizes[n])
 
     # `tail` carries the needs of words in n-grams that cross the end of a block.
+    lengths = stream.words.tokens.lengths
     counts = np.zeros(never + 1, np.int64)
     tail = np.full(LONGEST, never)
     for start in range(0, len(stream.numbers), _PLACES_AT_ONCE):
@@ -129,11 +130,13 @@ def count_covered_tokens(
         needs = np.full(len(words) + LONGEST, never)
         needs[:LONGEST] = tail
         for n, min_sizes in listed.items():
-            kernels.lower_needs(
-                grams[n - 1].stream[start : start + len(words)], n, min_sizes, needs
-            )
+            gram_sizes = min_sizes[grams[n - 1].stream[start : start + len(words)]]
+            for place in range(n):
+                covered = needs[place : place + len(words)]
+                np.minimum(covered, gram_sizes, out=covered)
 
-        kernels.add_needs(words, stream.words.tokens.lengths, needs, counts)
+        is_word = words >= 0
+        np.add.at(counts, needs[: len(words)][is_word], lengths[words[is_word]])
         tail = needs[len(words) :]
 
     return counts

@@ -15,8 +15,7 @@ from mslm_data.segment.rules import Heads, sentence_starts
 class Clinical(Options, frozen=True, kw_only=True):
     """Split clinical notes into sentences by rules. Default for clinical notes.
 
-    The rules handle section heads, lists, wrapped lines, lines joined by commas
-    (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders.
+    The rules handle section heads, lists, wrapped lines, abbreviations and placeholders.
 
     Precision and recall of sentence starts on the snippets of `tests/segment/gold`, compared with
     the sentencizer of spaCy 3.8::

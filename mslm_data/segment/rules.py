@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mslm_data.data.document import Placeholder, overwrite
-from mslm_data.segment.joined import part_lines
 from mslm_data.segment.lines import NoteLine, goes_on, in_capitals, read_lines, wrap_width
 from mslm_data.segment.stops import MASK, ends_sentence, stops
 from mslm_data.segment.wordlists import WordLists, word_lists
@@ -35,8 +34,7 @@ def sentence_starts(
 ) -> list[int]:
     """Return the sorted first characters of sentences.
 
-    A sentence starts after white space, after a mark as in `pain.Denies`, or after a comma between
-    joined lines.
+    A sentence starts after white space, or after a mark as in `pain.Denies`.
 
     Args:
         text: Text of a note.
@@ -46,7 +44,7 @@ def sentence_starts(
             itself. Default: "next".
     """
     words = word_lists()
-    masked = part_lines(_mask(text, placeholders), words)
+    masked = _mask(text, placeholders)
     capitals = in_capitals(masked)
     lines = read_lines(masked, words, capitals=capitals)
     width = wrap_width(masked, lines, capitals=capitals)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 
 from mslm_data.segment.stops import MASK
-from mslm_data.segment.wordlists import WordLists
+from mslm_data.segment.wordlists import HEADS, JOINERS, LONGEST_HEAD, NEVER
 
 _ITEM = re.compile(
     r"""(?: (\d{1,2})[.)] | \((\d{1,2})\)                               # 1. 1) (1)
@@ -94,12 +94,11 @@ def in_capitals(text: str) -> bool:
     return num_small * 5 < num_capital
 
 
-def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]:
+def read_lines(text: str, *, capitals: bool) -> list[NoteLine]:
     """Return the lines of a note that are not blank.
 
     Args:
         text: Masked text.
-        words: Word lists.
         capitals: Whether the note is written in capitals.
     """
     # `splitlines` splits at ASCII separators too, which do not end lines of notes.
@@ -125,12 +124,12 @@ def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]
 
         past = start + len(content)
         line = NoteLine(start, past, first, blank_before)
-        _describe(line, content, words, capitals=capitals)
+        _describe(line, content, capitals=capitals)
         lines.append(line)
     return lines
 
 
-def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool) -> None:
+def _describe(line: NoteLine, content: str, *, capitals: bool) -> None:
     """Set the fields of a line by its content."""
     # Most lines start or end with a letter or digit, which saves the search.
     has_word = content[-1].isalnum() or content[0].isalnum()
@@ -144,7 +143,7 @@ def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool)
         if item.lastindex:
             line.number = int(item[item.lastindex])
         content = content[line.item :]
-    elif _is_head(content, words, capitals=capitals):
+    elif _is_head(content, capitals=capitals):
         line.head = True
 
     # A head that starts with a capital letter cannot be a run-in head as well.
@@ -152,7 +151,7 @@ def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool)
         line.run_in = _begins_with_head(content)
 
 
-def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
+def _is_head(content: str, *, capitals: bool) -> bool:
     """Return whether a line is a section head: by colon, by name or by capital letters."""
     # `Past Medical History:`
     has_colon = content[-1] == ":"
@@ -160,8 +159,8 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
         return content.count(" ") < 8
 
     # A known head, such as `Allergies`. Longer lines need not be searched for.
-    may_be_named = has_colon or len(content) <= words.longest_head
-    if may_be_named and content.lower().rstrip(" :") in words.heads:
+    may_be_named = has_colon or len(content) <= LONGEST_HEAD
+    if may_be_named and content.lower().rstrip(" :") in HEADS:
         return True
 
     # A short line in capitals without digits, such as `HOSPITAL COURSE`.
@@ -208,7 +207,7 @@ def _wrapped_lengths(text: str, lines: Sequence[NoteLine]) -> Iterator[int]:
             yield length
 
 
-def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: WordLists) -> bool:
+def goes_on(text: str, line: NoteLine, following: NoteLine, width: int) -> bool:
     """Return whether a line without a final full stop continues in the next line.
 
     Args:
@@ -216,7 +215,6 @@ def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: W
         line: The line.
         following: The next line, neither a list item nor a head.
         width: Width of the wrapped note; 0 for a note that is not wrapped.
-        words: Word lists.
     """
     # By the last character of the line.
     last = text[line.end - 1]
@@ -241,4 +239,4 @@ def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: W
 
     # A line that ends with a word such as `of` or `Dr.` continues.
     tail = text[max(line.start, line.end - 12) : line.end].rsplit(None, 1)[-1]
-    return tail in words.joiners or tail.lower().rstrip(".") in words.never
+    return tail in JOINERS or tail.lower().rstrip(".") in NEVER

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from mslm_data.segment.wordlists import WordLists
+from mslm_data.segment.wordlists import ABBREVIATIONS, LETTERED, NEVER, RARELY, SOMETIMES, STARTERS
 
 MASK = "\x01"
 """Replacement for each character of a placeholder."""
@@ -45,7 +45,7 @@ def stops(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _STOP.finditer(text)]
 
 
-def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLists) -> bool:
+def ends_sentence(text: str, mark: int, follows: int, start: int) -> bool:
     """Return whether a mark ends a sentence.
 
     Args:
@@ -53,7 +53,6 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
         mark: Position of the mark, from `stops`.
         follows: Position of the next character, from `stops`.
         start: First character of the sentence; the search for words before the mark ends here.
-        words: Word lists.
     """
     after = text[follows]
     if after in _STAYS:
@@ -66,29 +65,27 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
 
     # A single full stop may belong to an abbreviation, but not after most words.
     word = before.lstrip("([{\"'\u201c\u2018*").lower()
-    if is_plain(word, words):
+    if _is_plain(word):
         return True
-    if not word or word in words.never or (word == "no" and after.isdigit()):
+    if not word or word in NEVER or (word == "no" and after.isdigit()):
         return False
     # A closing quote or bracket follows.
     if next_to_mark in _CLOSERS and not (after.islower() or after == MASK):
         return True
-    return _follows_well(text, word, mark - len(before), follows, start, words)
+    return _follows_well(text, word, mark - len(before), follows, start)
 
 
-def is_plain(word: str, words: WordLists) -> bool:
+def _is_plain(word: str) -> bool:
     """Return whether a single full stop after this word always ends a sentence."""
     return (
         len(word) > 2
         and word.isalpha()
-        and word not in words.abbreviations
+        and word not in ABBREVIATIONS
         and not word.startswith(_ADDRESSES)
     )
 
 
-def _follows_well(
-    text: str, word: str, at: int, follows: int, start: int, words: WordLists
-) -> bool:
+def _follows_well(text: str, word: str, at: int, follows: int, start: int) -> bool:
     """Return whether the text after a single full stop starts a sentence.
 
     Args:
@@ -97,27 +94,26 @@ def _follows_well(
         at: First character of this word.
         follows: Position of the next character that is not white space.
         start: First character of the sentence; the search for words before the mark ends here.
-        words: Word lists.
     """
     after = text[follows]
 
     # `J. Smith` is not a sentence end, `hepatitis C. Labs` is.
     if len(word) == 1 and word.isalpha():
         kind = _word_before(text, _back(text, at, start), start).lower()
-        return kind in words.lettered and after.isupper()
+        return kind in LETTERED and after.isupper()
 
     # The number of a list item: `Plan: 1. Rest`.
     if len(word) < 3 and word.isdigit() and _opens_list(text, at, start):
         return False
 
-    if word in words.rarely:
-        return _next_word(text, follows).lower() in words.starters and after.isupper()
+    if word in RARELY:
+        return _next_word(text, follows).lower() in STARTERS and after.isupper()
 
-    if word in words.sometimes or ("." in word and _DOTTED.fullmatch(word)):
+    if word in SOMETIMES or ("." in word and _DOTTED.fullmatch(word)):
         # `b.i.d. PO` is not a sentence end: a word in capitals is rarely the first of a sentence.
         following = _next_word(text, follows)
         in_capitals = len(following) > 1 and following.isupper()
-        return following[:1].isupper() and (not in_capitals or word in words.sometimes)
+        return following[:1].isupper() and (not in_capitals or word in SOMETIMES)
 
     if after.islower():
         return len(word) > 2 or word[-1].isdigit()

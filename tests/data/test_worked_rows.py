@@ -14,7 +14,6 @@ from mslm_data.data.ragged import Ragged, count_up
 from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.word_table import WordTable
 from mslm_data.segment.lines import NoteLine, read_lines
-from mslm_data.segment.wordlists import word_lists
 from tests import made
 
 SENTENCE = "Warfarin causes haemorrhage ."
@@ -88,7 +87,7 @@ def test_find_text_words__matches_the_worked_words() -> None:
 def test_read_lines__matches_the_worked_line() -> None:
     text = "x" * 38 + "\n\n  2. Fluids"
 
-    line = read_lines(text, word_lists(), capitals=False)[-1]
+    line = read_lines(text, capitals=False)[-1]
 
     row = (NoteLine.__doc__ or "").partition("item  number\n")[2].splitlines()[0].split()
     shown = line.start, line.end, line.first, line.blank_before, line.item, line.number

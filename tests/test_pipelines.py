@@ -42,7 +42,7 @@ def test_pipeline_names__contain_the_six_of_blurb() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pipeline__has_a_source_a_description_and_a_sample(name: str) -> None:
+def test_pipeline__has_a_source_and_a_description(name: str) -> None:
     made = pipeline.read(name)
 
     assert made.name == name

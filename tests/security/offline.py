@@ -41,11 +41,11 @@ def one_build(folder: Path) -> None:
 
 
 def commands(folder: Path) -> None:
-    """Build every shipped pipeline, and use the folders."""
+    """Build every shipped pipeline that has a sample, and use the folders."""
     from mslm_data.io.resources import path, pipeline_names
     from tests.spacy_made import ruler
 
-    for name in pipeline_names():
+    for name in sorted({*pipeline_names()} - {"mimic-iv"}):
         workers = 2 if name == "mimic" else 1
         small = ("--set", "shard.input_bytes=20000", "--set", "encode.keep_text=true")
         command(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks import mimic_iv
 from mslm_data.api.building import build
 from mslm_data.api.loading import load
 from mslm_data.errors import CallError, SourceError
@@ -128,8 +129,8 @@ def test_recognise__knows_the_corpora_of_shipped_pipelines(
 
 
 def test_recognise__knows_the_tables_of_mimic(tmp_path: Path) -> None:
-    for name in ("mimic", "mimic-iv"):
-        shutil.copytree(made.SAMPLE / name, tmp_path / name)
+    shutil.copytree(made.SAMPLE / "mimic", tmp_path / "mimic")
+    mimic_iv.write(made.SAMPLE / "mimic" / "NOTEEVENTS.csv", tmp_path / "mimic-iv")
 
     assert recognise([tmp_path / "mimic"]).what == "mimic"
     assert recognise([tmp_path / "mimic-iv"]).what == "mimic-iv"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.errors import CallError, VocabularyError
+from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores import selective
 from mslm_data.lexicon.scores.selective import Confidence, load_callable
 from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
@@ -114,9 +114,8 @@ def test_confidence__invalid_probabilities_refused(answer):
 @pytest.mark.parametrize("answer", [None, 0.5, ["much"], [[0.1, 0.9]], [None]])
 def test_confidence__other_answers_than_numbers_refused(answer):
     examples = examples_of([row_of([1])])
-    kind = type(answer).__name__
 
-    with pytest.raises(VocabularyError, match=f"returned a {kind} that is not a list of numbers"):
+    with pytest.raises(VocabularyError, match="expected a list of 1 numbers from the function"):
         Confidence(lambda rows, keys: answer)(examples, lambda _: None)
 
 
@@ -124,7 +123,9 @@ def test_confidence__names_a_failing_callable_without_its_message():
     def p_true(rows, keys):
         raise RuntimeError("a secret of the row")
 
-    with pytest.raises(VocabularyError, match="the function raised RuntimeError;") as told:
+    with pytest.raises(
+        VocabularyError, match="from the function, got RuntimeError; --debug"
+    ) as told:
         Confidence(p_true)(examples_of([row_of([1])]), lambda _: None)
 
     assert "secret" not in str(told.value)
@@ -145,12 +146,6 @@ def test_confidence__a_callable_may_change_its_arguments():
     assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("threshold", [math.nan, -0.1, 2])
-def test_confidence__invalid_thresholds_refused(threshold):
-    with pytest.raises(CallError, match=r"threshold: expected a number in \[0, 1\], got"):
-        Confidence(answers, threshold)
-
-
 def test_confidence__nan_for_part_of_a_row():
     examples = examples_of([row_of([1])])
     answer = iter([[0.5], [math.nan]])
@@ -166,14 +161,11 @@ def test_load_callable__finds_it():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("json", "expected package.module:function, got 'json'"),
+        ("json", "expected package.module:function, found no function '' in 'json'"),
         ("no_such.module:f", "--callable no_such.module:f: no module 'no_such'"),
-        (
-            "json:no_such",
-            "--callable json:no_such: expected a function 'no_such' in 'json', found none",
-        ),
-        ("json:__name__", "expected a function '__name__'"),
-        (".relative:f", "expected package.module:function, got '.relative:f'"),
+        ("json:no_such", "--callable json:no_such: .*, found no function 'no_such' in 'json'"),
+        ("json:__name__", "found no function '__name__'"),
+        (".relative:f", "expected a module that can be imported, got TypeError"),
         ("raising:f", "expected a module that can be imported, got ZeroDivisionError; --debug"),
         ("unreadable:f", "expected a module that can be imported, got SyntaxError; --debug"),
     ],

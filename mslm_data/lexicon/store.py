@@ -52,6 +52,14 @@ class Lexicon:
     scores: npt.NDArray[np.float64]
     about: Mapping[str, Any]
 
+    @classmethod
+    def from_words(
+        cls, tokens: Ragged, scores: npt.NDArray[np.float64], about: Mapping[str, Any]
+    ) -> Lexicon:
+        """Return a lexicon whose entries are single words or ids."""
+        starts = Ragged(np.zeros(len(tokens), np.int32), np.arange(len(tokens) + 1))
+        return cls(tokens=tokens, word_starts=starts, scores=scores, about=about)
+
     def __len__(self) -> int:
         return len(self.scores)
 

@@ -308,7 +308,7 @@ def test_table__writes_a_lexicon_and_reports_counts(folder, tmp_path):
     assert lexicon.scores.tolist() == [0.5, 0.25]
     assert lexicon.words.tolist() == [1, 2]
     assert (done.json["read"], done.json["kept"], done.json["left_out"]) == (3, 2, {"no number": 1})
-    assert "first: no number" in said.out
+    assert "left out: no number" in said.out
     assert "kinase" not in (said.out + said.err + done.out).lower()
 
 

@@ -123,12 +123,10 @@ def find_anchors(
         "general_words": general_total,
         "general_vocabulary": len(general.counts),
     }
-    lexicon = Lexicon(
-        tokens=Ragged.from_rows(
-            [words.tokens[by_word[anchor.word].form].tolist() for anchor in anchors], np.int32
-        ),
-        word_starts=Ragged(np.zeros(len(anchors), np.int32), np.arange(len(anchors) + 1)),
-        scores=np.array([anchor.score for anchor in anchors]),
-        about={"kind": "anchors", **about, "counts": counts},
+    forms = [words.tokens[by_word[anchor.word].form].tolist() for anchor in anchors]
+    lexicon = Lexicon.from_words(
+        Ragged.from_rows(forms, np.int32),
+        np.array([anchor.score for anchor in anchors]),
+        {"kind": "anchors", **about, "counts": counts},
     )
     return lexicon, anchors

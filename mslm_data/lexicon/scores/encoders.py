@@ -195,8 +195,6 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
         raise VocabularyError(
             f"{name}: an adapter, not a complete model; merge it into its base model"
         )
-    if not (folder / "config.json").is_file():
-        raise VocabularyError(f"{name}: no config.json in this folder; pass a complete model")
 
     model, has_pooler = _load_model(name, folder, head=head, attentions=attentions)
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -136,7 +136,7 @@ class Likeness:
         return kept, Ragged.from_rows(rows, np.int32)
 
     def _embed(self, pieces: Ragged) -> npt.NDArray[np.float64]:
-        """Return unit embeddings of words, `[W, D]`; zeros for zero vectors."""
+        """Return unit embeddings of one word or more, `[W, D]`; zeros for zero vectors."""
         encoder_tokenizer = self.encoder.tokenizer or self.tokenizer
         inside = slice(len(encoder_tokenizer.prefix), -len(encoder_tokenizer.suffix) or None)
 
@@ -145,12 +145,13 @@ class Likeness:
             means = [table[pieces[word][inside]].mean(axis=0) for word in range(len(pieces))]
             vectors = np.array(means, np.float64)
         else:
-            vectors = np.zeros((len(pieces), 1))
+            rows = []
+            parts = []
             for row_numbers, output in self.encoder.batches(pieces):
-                batch_vectors = self._pool_words(output, pieces.lengths[row_numbers], inside)
-                if vectors.shape[1] != batch_vectors.shape[1]:  # first batch: D is known now
-                    vectors = np.zeros((len(pieces), batch_vectors.shape[1]))
-                vectors[row_numbers] = batch_vectors
+                rows.append(row_numbers)
+                parts.append(self._pool_words(output, pieces.lengths[row_numbers], inside))
+            order = np.argsort(np.concatenate(rows))
+            vectors = np.concatenate(parts)[order].astype(np.float64)
 
         if not np.isfinite(vectors).all():
             raise VocabularyError(
@@ -191,12 +192,7 @@ def make_lexicon(
         about: Metadata, see `Lexicon`.
     """
     order = np.argsort(-scores, kind="stable")
-    return Lexicon(
-        tokens=words.take(numbers[order]),
-        word_starts=Ragged(np.zeros(len(order), np.int32), np.arange(len(order) + 1)),
-        scores=scores[order],
-        about=about,
-    )
+    return Lexicon.from_words(words.take(numbers[order]), scores[order], about)
 
 
 def _any_in_row(rows: Ragged, flags: Array) -> npt.NDArray[np.bool_]:

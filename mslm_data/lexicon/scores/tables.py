@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -24,39 +24,13 @@ By = Literal["words", "pieces", "ids"]
 _LINES_AT_ONCE = 1 << 12
 _LONGEST_ID = 20
 
-Line = tuple[int, str, float]
-"""Line number, entry and number."""
 Entry = tuple[tuple[int, ...], tuple[int, ...]]
 """Token ids, and the first token of each word."""
 
 
-@dataclass(slots=True)
-class TableReport:
-    """Number of table lines by outcome.
-
-    Attributes:
-        read: Number of lines, without header and empty lines.
-        kept: Number of entries in the lexicon.
-        header: Whether the first line is a header.
-        left_out: Reason -> number of lines; `read = kept + sum(left_out)`.
-        first: Reason -> number of the first such line, from 1.
-    """
-
-    read: int = 0
-    kept: int = 0
-    header: bool = False
-    left_out: dict[str, int] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
-
-    def leave_out(self, reason: str, line: int) -> None:
-        """Count a line that is skipped."""
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
-        self.first.setdefault(reason, line)
-
-
 def read_table(
     path: Path, tokenizer: Tokenizer, *, by: By, given_words: bool, about: dict[str, Any]
-) -> tuple[Lexicon, TableReport]:
+) -> tuple[Lexicon, Counter[str]]:
     """Read a table with an entry, TAB and number per line.
 
     Entries keep their order. A first line without a number in the second column is a header. Lines
@@ -73,20 +47,23 @@ def read_table(
             they are those of running text, in which `IL-2` has three.
         about: Metadata, see `Lexicon`.
 
+    Returns:
+        The lexicon, and for each reason the number of lines that were skipped.
+
     Raises:
         VocabularyError: The file is missing, not UTF-8, or has no usable line; or all entries are
             numbers, although words or pieces are expected.
     """
-    report = TableReport()
     table = WordTable(tokenizer)
+    skipped: Counter[str] = Counter()
     numbers_by_entry: dict[Entry, float] = {}
     known_ids: set[tuple[int, ...]] = set()
     has_words = False
 
     # Encode in chunks: the word table takes many words in one call.
-    lines = _read_lines(path, report)
+    lines = _read_lines(path, skipped)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
-        entries = [text for _, text, _ in chunk]
+        entries = [text for text, _ in chunk]
         has_words = has_words or not all(map(str.isdecimal, entries))
 
         if by == "words":
@@ -94,16 +71,15 @@ def read_table(
         else:
             encoded = [_encode_token(text, tokenizer, by) for text in entries]
 
-        for (line, _, number), entry in zip(chunk, encoded, strict=True):
+        for (_, number), entry in zip(chunk, encoded, strict=True):
             if isinstance(entry, str):
-                report.leave_out(entry, line)
+                skipped[entry] += 1
             elif entry[0] in known_ids:
-                report.leave_out("repeated", line)
+                skipped["repeated"] += 1
             else:
                 known_ids.add(entry[0])
                 numbers_by_entry[entry] = number
 
-    report.kept = len(numbers_by_entry)
     if not numbers_by_entry:
         raise VocabularyError(
             f"{path}: no usable line; expected an entry, a tab and a number per line"
@@ -120,7 +96,7 @@ def read_table(
         scores=np.array(list(numbers_by_entry.values()), np.float64),
         about=about,
     )
-    return lexicon, report
+    return lexicon, skipped
 
 
 def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
@@ -141,34 +117,28 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
 
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
-    return Lexicon(
-        tokens=Ragged(order.astype(np.int32), np.arange(len(order) + 1)),
-        word_starts=Ragged(np.zeros(len(order), np.int32), np.arange(len(order) + 1)),
-        scores=counts[order].astype(np.float64),
-        about=about,
-    )
+    tokens = Ragged(order.astype(np.int32), np.arange(len(order) + 1))
+    return Lexicon.from_words(tokens, counts[order].astype(np.float64), about)
 
 
-def _read_lines(path: Path, report: TableReport) -> Iterator[Line]:
-    """Yield line number (from 1), entry and number of each usable line."""
+def _read_lines(path: Path, skipped: Counter[str]) -> Iterator[tuple[str, float]]:
+    """Yield entry and number of each usable line."""
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
 
-    for line, text in enumerate(read_lines(path, VocabularyError, newline="\n"), start=1):
+    for line, text in enumerate(read_lines(path, VocabularyError, newline="\n")):
         entry, tab, rest = text.rstrip("\r\n").partition("\t")
         number = _parse_number(rest.partition("\t")[0])
 
-        if not entry.strip() and not tab:
-            continue
-        if line == 1 and number is None:
-            report.header = True
+        is_blank = not entry.strip() and not tab
+        is_header = line == 0 and number is None
+        if is_blank or is_header:
             continue
 
-        report.read += 1
         if number is None:
-            report.leave_out("no number", line)
+            skipped["no number"] += 1
         else:
-            yield line, entry.strip(), number
+            yield entry.strip(), number
 
 
 def _parse_number(text: str) -> float | None:

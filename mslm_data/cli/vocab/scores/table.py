@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,7 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     """Make a lexicon from a table of words, pieces or token ids, with a number each.
 
     A header line is optional. Words and phrases are encoded as in the folder. Tables of ids are for
-    example InforMask's rates. Entries keep their order. Unusable lines are counted, with the number
-    of the first one.
+    example InforMask's rates. Entries keep their order. Unusable lines are counted by reason.
 
     \b
     Example:
@@ -54,7 +52,7 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     manifest = shards.manifest
     digest = hash_file(path) if path.is_file() else ""
     tokenizer = load_folder_tokenizer(folder, manifest)
-    lexicon, report = read_table(
+    lexicon, skipped = read_table(
         path,
         tokenizer,
         by=by,
@@ -64,4 +62,5 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
 
     out = out or folder / "vocab" / "table.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
-    print_report(as_json, out, asdict(report))
+    read = len(lexicon) + skipped.total()
+    print_report(as_json, out, {"read": read, "kept": len(lexicon), "left_out": skipped})

@@ -7,7 +7,7 @@ and resumed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +32,7 @@ def spool(documents: Iterable[Any], folder: Path) -> None:
 
     Raises:
         CallError: There are no documents, or a document is not valid as JSON or for the source. The
-            message has its index and field, and no text.
+            message has its index, and no text.
     """
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise CallError(
@@ -45,11 +45,19 @@ def spool(documents: Iterable[Any], folder: Path) -> None:
         for number, document in enumerate(documents):
             row = _row(document, f"documents[{number}]")
             split = _split(row.pop("split", None), f"documents[{number}]")
-            line = _line(row, f"documents[{number}]")
+            try:
+                line = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise CallError(
+                    f"documents[{number}]: expected values that are valid in JSON and UTF-8, and "
+                    "entities that are (start, end, label), mappings or objects with these, got "
+                    f"others ({type(error).__name__})"
+                ) from None
+
             if split not in files:
                 file = open_private(folder / f"{split}.jsonl")
                 files[split] = until_written.enter_context(file)
-            files[split].write(line)
+            files[split].write(line + b"\n")
     if not files:
         raise CallError("documents: expected at least one document, got none")
 
@@ -71,9 +79,7 @@ def _row(document: Any, place: str) -> dict[str, Any]:
                 f"{type(document).__name__}"
             )
 
-    # Rows of tables have NumPy's numbers, which are none for JSON.
-    row = {name: _plain(value) for name, value in row.items()}
-    for name, types in (("id", str | int), ("text", str)):
+    for name, types in (("id", str | int | np.integer), ("text", str)):
         value = row.get(name)
         if value is None:
             row.pop(name, None)
@@ -86,33 +92,17 @@ def _row(document: Any, place: str) -> dict[str, Any]:
         got = type(entities).__name__
         raise CallError(f"{place}.entities: expected a list of mentions, got {got}")
     if entities is not None and not isinstance(entities, Mapping):
-        row["entities"] = [
-            _entity(entity, f"{place}.entities[{number}]") for number, entity in enumerate(entities)
-        ]
+        row["entities"] = list(entities)
     return row
 
 
-def _entity(entity: Any, place: str) -> Any:
-    """Return a mention as a list or mapping. Objects become lists of their attributes.
-
-    Raises:
-        CallError: The mention is something else.
-    """
-    if isinstance(entity, Mapping):
-        return {name: _plain(value) for name, value in entity.items()}
-    if isinstance(entity, Sequence) and not isinstance(entity, str | bytes):
-        return [_plain(value) for value in entity]
-    if all(hasattr(entity, name) for name in _OF_ENTITY):
-        return [_plain(getattr(entity, name)) for name in _OF_ENTITY]
-    raise CallError(
-        f"{place}: expected (start, end, label), a mapping or an object with these, got "
-        f"{type(entity).__name__}"
-    )
-
-
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, and other values unchanged."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a value that JSON lacks in another form: numbers of NumPy, and mentions as objects."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if all(hasattr(value, name) for name in _OF_ENTITY):
+        return [getattr(value, name) for name in _OF_ENTITY]
+    raise TypeError
 
 
 def _split(split: Any, place: str) -> str:
@@ -123,26 +113,3 @@ def _split(split: Any, place: str) -> str:
         got = repr(split) if isinstance(split, str) and len(split) < 20 else type(split).__name__
         raise CallError(f"{place}.split: expected {', '.join(SPLITS)} or none, got {got}")
     return str(split)
-
-
-def _line(row: Mapping[str, Any], place: str) -> bytes:
-    """Return a row as a line of JSON, in UTF-8.
-
-    Raises:
-        CallError: A field is not valid in JSON.
-    """
-    try:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        # Find the field for the message.
-        for name, value in row.items():
-            try:
-                json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-            except (TypeError, ValueError, RecursionError):
-                raise CallError(
-                    f"{place}.{name}: expected a value that is valid in JSON and UTF-8, got another"
-                ) from None
-        raise CallError(
-            f"{place}: expected field names that are valid in JSON, got {type(error).__name__}"
-        ) from None
-    return line + b"\n"

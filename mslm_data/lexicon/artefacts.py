@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -147,13 +148,11 @@ def read_artefact(
     if not path.is_file():
         raise missing(path, kind)
 
-    try:
+    with _named_errors(path, kind):
         source = pa.memory_map(str(path)) if mapped else pa.BufferReader(path.read_bytes())
         with source as file:
             about = _read_metadata(path, kind, plain_arrow.schema(file))
             batches = plain_arrow.batches(file)
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise _unreadable_error(path, kind, error) from None
 
     if len(batches) != 1:
         raise damaged(path, f"one batch of rows, got {len(batches)}")
@@ -183,11 +182,8 @@ def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
     if not file.is_file() or path.is_dir() != is_column:
         raise missing(path, kind)
 
-    try:
-        with pa.memory_map(str(file)) as source:
-            return _read_metadata(file, kind, plain_arrow.schema(source))
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise _unreadable_error(file, kind, error) from None
+    with _named_errors(file, kind), pa.memory_map(str(file)) as source:
+        return _read_metadata(file, kind, plain_arrow.schema(source))
 
 
 def find_artefact(
@@ -255,6 +251,18 @@ def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
     return made if isinstance(made, dict) else {}
 
 
+@contextmanager
+def _named_errors(path: Path, kind: ArtefactKind) -> Iterator[None]:
+    """Convert what a damaged file raises in the block to an error that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+        raise VocabularyError(
+            f"{path}: expected {kind.name}, got a file that cannot be read as one "
+            f"({type(error).__name__}); {how_to_make(path)}"
+        ) from None
+
+
 def _read_metadata(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
     """Return the metadata of a file, and check its kind and format."""
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
@@ -279,13 +287,6 @@ def _read_metadata(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[st
         )
 
     return about
-
-
-def _unreadable_error(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyError:
-    return VocabularyError(
-        f"{path}: expected {kind.name}, got a file that cannot be read as one "
-        f"({type(error).__name__}); {how_to_make(path)}"
-    )
 
 
 def _is_count(value: Any) -> bool:

@@ -134,15 +134,13 @@ def _find_violation(lexicon: Lexicon) -> str:
     if not np.isfinite(lexicon.scores).all():
         return "finite scores"
 
-    first = starts.offsets[:-1]
-    if np.any(starts.lengths < 1) or np.any(starts.values[first] != 0):
+    # Count the first tokens of words from the first entry on, as tokens are. Words of an entry then
+    # lie before the next entry, so that they rise over all entries.
+    firsts = starts.values + np.repeat(tokens.offsets[:-1], starts.lengths)
+    firsts = np.append(firsts, len(tokens.values))
+    if np.any(firsts[starts.offsets[:-1]] != tokens.offsets[:-1]):
         return "a word at the first token of each entry"
-
-    # The last start of an entry is followed by another entry, so it is not compared.
-    rising = np.diff(starts.values, append=0) > 0
-    rising[starts.offsets[1:] - 1] = True
-    inside = starts.values < np.repeat(tokens.lengths, starts.lengths)
-    if not (rising.all() and inside.all()):
+    if np.any(np.diff(firsts) <= 0):
         return "words that begin one after the other within their entry"
 
     return ""

@@ -251,6 +251,11 @@ def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
     return made if isinstance(made, dict) else {}
 
 
+def find_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the sorted keys of metadata with different values."""
+    return [key for key in sorted({*first, *second}) if first.get(key) != second.get(key)]
+
+
 @contextmanager
 def _named_errors(path: Path, kind: ArtefactKind) -> Iterator[None]:
     """Convert what a damaged file raises in the block to an error that names the file."""

@@ -29,6 +29,7 @@ from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.artefacts import (
     SCORE_COLUMN,
     damaged,
+    find_differences,
     missing,
     read_artefact,
     write_artefact,
@@ -184,10 +185,8 @@ def _open_cached(
     mapped = sum(size for _, _, size in versions) > IN_MEMORY
     abouts, files = zip(*(read_scores(path, mapped=mapped) for path in paths), strict=True)
     for path, about in zip(paths, abouts, strict=True):
-        if about != abouts[0]:
-            different = sorted(
-                key for key in {*about, *abouts[0]} if about.get(key) != abouts[0].get(key)
-            )
+        different = find_differences(about, abouts[0])
+        if different:
             raise VocabularyError(
                 f"{path}: has another {' and '.join(different)} than {paths[0]}; make all scores "
                 "of a folder with the same options"

@@ -19,7 +19,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.io.files import make_folder
-from mslm_data.lexicon.artefacts import FORMAT
+from mslm_data.lexicon.artefacts import FORMAT, find_differences
 from mslm_data.lexicon.score_columns import read_scores, write_scores
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.split import Split
@@ -164,8 +164,8 @@ def _is_done(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
 
     existing, _ = read_scores(path)
     expected = {**about, "format": FORMAT}
-    differs = _find_differences({**existing, "made": None}, {**expected, "made": None})
-    differs += _find_differences(existing.get("made") or {}, expected.get("made") or {})
+    differs = find_differences({**existing, "made": None}, {**expected, "made": None})
+    differs += find_differences(existing.get("made") or {}, expected.get("made") or {})
     if differs:
         raise VocabularyError(
             f"{path}: these scores were made with another {', '.join(differs)}; remove {folder} "
@@ -173,12 +173,6 @@ def _is_done(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
         )
 
     return True
-
-
-def _find_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return the sorted keys with different values."""
-    names = sorted({*first, *second})
-    return [name for name in names if first.get(name) != second.get(name)]
 
 
 def _check_no_other_shards(folder: Path, split: Split) -> None:

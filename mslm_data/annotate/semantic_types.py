@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mslm_data.errors import AnnotateError
 from mslm_data.io import resources
@@ -33,6 +34,20 @@ class SemanticTypes:
         """Return the label of a concept with these types; None if there is none."""
         possible = {self.label_by_type.get(type_id) for type_id in types}
         return next((label for label in self.labels if label in possible), None)
+
+
+class _Type(msgspec.Struct, frozen=True):
+    """An entry `[[type]]` of a file."""
+
+    tui: str
+    label: str
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """A file."""
+
+    labels: tuple[str, ...]
+    types: tuple[_Type, ...] = msgspec.field(name="type")
 
 
 def find_table(name: str) -> Path:
@@ -72,31 +87,23 @@ def read(name: str) -> SemanticTypes:
         )
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        types = content["type"]
-        labels = tuple(content["labels"])
-        label_by_type: dict[str, str] = {}
-        ambiguous: set[str] = set()
-        for entry in types:
-            type_id, label = str(entry["tui"]).upper(), str(entry["label"])
-            if label_by_type.setdefault(type_id, label) != label:
-                ambiguous.add(type_id)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        table = msgspec.toml.decode(path.read_bytes(), type=_Table)
+    except (OSError, ValueError, RecursionError) as error:
         raise AnnotateError(
             f"{path}: expected labels = [...] and [[type]] entries with tui and label, "
-            f"got {type(error).__name__}"
+            f"got {type(error).__name__}: {error}"
         ) from None
 
-    if ambiguous:
-        raise AnnotateError(
-            f"{path}: expected one label for each type, got several for "
-            f"{', '.join(sorted(ambiguous))}; keep one of them"
-        )
-    known = ", ".join(map(str, labels)) or "(none)"
-    for type_id, label in label_by_type.items():
-        if label not in labels:
+    label_by_type: dict[str, str] = {}
+    for type_id, label in ((entry.tui.upper(), entry.label) for entry in table.types):
+        if label not in table.labels:
+            known = ", ".join(table.labels) or "(none)"
             raise AnnotateError(
                 f"{path}: type {type_id}: expected one of the labels {known}, got '{label}'; "
                 f"add it to labels"
             )
-    return SemanticTypes(labels=labels, label_by_type=label_by_type)
+        if label_by_type.setdefault(type_id, label) != label:
+            raise AnnotateError(
+                f"{path}: expected one label for each type, got several for {type_id}; keep one"
+            )
+    return SemanticTypes(labels=table.labels, label_by_type=label_by_type)

@@ -11,27 +11,28 @@ from mslm_data.errors import MslmDataError
 from mslm_data.io.limits import iter_lines
 
 
-class NameRow(NamedTuple):
-    """Hold a row of a table.
+class NameTable(NamedTuple):
+    """Hold a table that is being read.
 
     Attributes:
-        line: Number of the row's first line, counted from 1.
-        fields: Fields of the row.
+        columns: Names of the columns, in lower case. Empty for an empty file.
+        rows: Line number of each row, counted from 1, and its fields by column, without surrounding
+            white space.
     """
 
-    line: int
-    fields: list[str]
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[int, dict[str, str]]]
 
 
-def read_rows(
+def read_table(
     file: IO[str],
     path: Path,
     error: type[MslmDataError],
     *,
     delimiter: str = ",",
     quoted: bool = True,
-) -> Iterator[NameRow]:
-    """Yield the non-empty rows of a table, starting with the header.
+) -> NameTable:
+    """Read a table with a header. Empty rows are skipped.
 
     All rows must have as many fields as the header: otherwise an unclosed quote would merge rows,
     and an unquoted comma would shift fields.
@@ -43,6 +44,19 @@ def read_rows(
         delimiter: Field separator. Default: ",".
         quoted: Whether fields may be quoted. Default: True.
     """
+    rows = _rows(file, path, error, delimiter=delimiter, quoted=quoted)
+    _, header = next(rows, (1, []))
+    columns = tuple(name.strip().lower() for name in header)
+    return NameTable(
+        columns,
+        ((line, dict(zip(columns, map(str.strip, fields), strict=True))) for line, fields in rows),
+    )
+
+
+def _rows(
+    file: IO[str], path: Path, error: type[MslmDataError], *, delimiter: str, quoted: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the fields of each row that is not empty."""
     lines = iter_lines(file, path, error)
     reader = csv.reader(
         lines,
@@ -72,4 +86,4 @@ def read_rows(
                 f"{path}:{first_line}: expected {columns} fields as in the first row, got "
                 f"{len(row)}{advice}"
             )
-        yield NameRow(first_line, row)
+        yield first_line, row

@@ -240,8 +240,8 @@ def test_start__accepts_a_custom_type_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("labels = [", "expected labels = .* got TOMLDecodeError"),
-        ('[[type]]\ntui = "T047"\nlabel = "Disease"\n', "got KeyError"),
+        ("labels = [", "expected labels = .* got DecodeError"),
+        ('[[type]]\ntui = "T047"\nlabel = "Disease"\n', "missing required field `labels`"),
         (
             'labels = []\n[[type]]\ntui = "T047"\nlabel = "Disease"\n',
             "type T047: expected one of the labels",

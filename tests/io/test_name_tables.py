@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, read_rows
+from mslm_data.io.name_tables import read_table
 
 
-def read(text: str, *, delimiter: str = ",", quoted: bool = True) -> list[NameRow]:
+def read(text: str, *, delimiter: str = ",", quoted: bool = True) -> list[tuple[int, list[str]]]:
+    """Return the columns, and the line and fields of each row."""
     file = io.StringIO(text, newline="")
-    return [*read_rows(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)]
+    table = read_table(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)
+    return [(1, [*table.columns]), *((line, [*row.values()]) for line, row in table.rows)]
 
 
-def test_read_rows__gives_rows_with_their_first_lines() -> None:
-    rows = read('id,name\r\n\r\n1,"heart,\r\nfailure"\r\n2,"a ""b"" c"\r\n')
+def test_read_table__gives_rows_with_their_first_lines() -> None:
+    rows = read('ID, name \r\n\r\n1,"heart,\r\nfailure"\r\n2,"a ""b"" c"\r\n')
 
     assert rows == [
         (1, ["id", "name"]),
@@ -26,7 +28,11 @@ def test_read_rows__gives_rows_with_their_first_lines() -> None:
     ]
 
 
-def test_read_rows__keeps_quotes_when_fields_are_unquoted() -> None:
+def test_read_table__has_no_columns_without_a_header() -> None:
+    assert read("") == [(1, [])]
+
+
+def test_read_table__keeps_quotes_when_fields_are_unquoted() -> None:
     rows = read('id\tname\n1\t"heart\n', delimiter="\t", quoted=False)
 
     assert rows == [(1, ["id", "name"]), (2, ["1", '"heart'])]
@@ -41,7 +47,7 @@ def test_read_rows__keeps_quotes_when_fields_are_unquoted() -> None:
         ("id,name\n1\n", r"^t\.csv:2: expected 2 fields as in the first row, got 1"),
     ],
 )
-def test_read_rows__rejects_an_ambiguous_row(text: str, message: str) -> None:
+def test_read_table__rejects_an_ambiguous_row(text: str, message: str) -> None:
     with pytest.raises(AnnotateError, match=message) as error:
         read(text)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, read_rows
+from mslm_data.io.name_tables import read_table
 
 COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
 """Columns of a concept table. The first two are required. `|` separates several names or types."""
@@ -89,20 +89,17 @@ def read_frames(path: Path) -> Iterator[Any]:
             malformed row.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        table = read_rows(file, path, AnnotateError)
         try:
-            header = next(table, NameRow(1, []))
-            names = [name.strip().lower() for name in header.fields]
-            if not {"cui", "name"} <= set(names):
+            table = read_table(file, path, AnnotateError)
+            if not {"cui", "name"} <= set(table.columns):
                 raise AnnotateError(
                     f"{path}: expected a table with the columns {', '.join(COLUMNS)}, of which "
-                    f"cui and name are required, got {len(names)} column(s) without them"
+                    f"cui and name are required, got {len(table.columns)} column(s) without them"
                 )
 
-            places = [place for place, name in enumerate(names) if name in COLUMNS]
-            columns = [names[place] for place in places]
+            columns = [name for name in table.columns if name in COLUMNS]
             yield from make_frames(
-                ([row.fields[place] for place in places] for row in table), columns
+                ([row[name] for name in columns] for _, row in table.rows), columns
             )
         except UnicodeDecodeError:
             raise AnnotateError(f"{path}: not valid UTF-8; save the CSV table as UTF-8") from None

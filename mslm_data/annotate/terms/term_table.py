@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
 from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, read_rows
+from mslm_data.io.name_tables import NameTable, read_table
 
 _DISAMBIGUATE = "N"
 """`name_status` of ambiguous names in MedCAT."""
@@ -34,7 +34,8 @@ def read_terms(path: Path, types: str) -> list[Term]:
 
     The first row has the names of the columns, in any order. Other columns are ignored.
 
-    * A table of names has `name`, `label`, and optionally `concept`.
+    * A table of names has `name`, `label`, and optionally `concept` or `cui`, as written by
+      `mslm-data vocab concepts`.
     * A table of concepts has `cui`, `name`, `type_ids`, and optionally `name_status`, as in MedCAT.
       `|` separates several names or types. The types of a concept determine its label. Concepts
       without a label and ambiguous names (status N) are left out.
@@ -52,8 +53,8 @@ def read_terms(path: Path, types: str) -> list[Term]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             delimiter = "\t" if has_tabs else ","
-            rows = read_rows(file, path, AnnotateError, delimiter=delimiter, quoted=not has_tabs)
-            terms = _terms(path, rows, types)
+            table = read_table(file, path, AnnotateError, delimiter=delimiter, quoted=not has_tabs)
+            terms = [*dict.fromkeys(_read_terms(path, table, types))]
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotateError(
             f"{path}: expected a term table in UTF-8, got {type(error).__name__}"
@@ -66,56 +67,44 @@ def read_terms(path: Path, types: str) -> list[Term]:
     return terms
 
 
-def _terms(path: Path, table: Iterator[NameRow], types: str) -> list[Term]:
-    header = next(table, NameRow(1, []))
-    columns = [column.strip().lower() for column in header.fields]
-    terms: Iterable[Term]
-    if {"name", "label"} <= set(columns):
-        rows = _rows(path, table, columns, ("name", "label", "concept"))
-        terms = (Term(name, intern(label), intern(concept)) for name, label, concept in rows)
-    elif {"name", "cui", "type_ids"} <= set(columns):
-        rows = _rows(path, table, columns, ("name", "cui", "type_ids", "name_status"))
-        terms = _read_concept_terms(rows, semantic_types.read(types))
+def _read_terms(path: Path, table: NameTable, types: str) -> Iterator[Term]:
+    columns = set(table.columns)
+    if {"name", "label"} <= columns:
+        for row in _checked(path, table, ("name", "label")):
+            concept = row.get("concept") or row.get("cui", "")
+            yield Term(row["name"], intern(row["label"]), intern(concept))
+    elif {"name", "cui", "type_ids"} <= columns:
+        rows = _checked(path, table, ("name", "cui"))
+        yield from _read_concept_terms(rows, semantic_types.read(types))
     else:
         raise AnnotateError(
             f"{path}:1: expected the columns name and label, or cui, name and type_ids, got "
-            f"{len(columns)} column(s) that lack them; files that end in .tsv or .txt are "
+            f"{len(table.columns)} column(s) that lack them; files that end in .tsv or .txt are "
             f"separated by TABs, others by commas"
         )
-    return list(dict.fromkeys(terms))
 
 
-def _rows(
-    path: Path, table: Iterable[NameRow], columns: Sequence[str], wanted: Sequence[str]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the `wanted` fields of each row, "" for missing columns.
-
-    Args:
-        path: Path of the table, for messages.
-        table: Rows after the header.
-        columns: Columns of the table.
-        wanted: Columns of the result. The first two must not be empty.
-    """
-    places = [columns.index(column) if column in columns else -1 for column in wanted]
-    for line, fields in table:
-        row = tuple(fields[place].strip() if place >= 0 else "" for place in places)
-        if "" in row[:2]:
-            raise AnnotateError(
-                f"{path}:{line}: expected a {wanted[row.index('')]}, got an empty field"
-            )
+def _checked(path: Path, table: NameTable, required: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows, and check that the required fields are not empty."""
+    for line, row in table.rows:
+        for column in required:
+            if not row[column]:
+                raise AnnotateError(f"{path}:{line}: expected a {column}, got an empty field")
         yield row
 
 
 def _read_concept_terms(
-    rows: Iterable[tuple[str, ...]], table: semantic_types.SemanticTypes
+    rows: Iterable[dict[str, str]], table: semantic_types.SemanticTypes
 ) -> Iterator[Term]:
     concept_types: dict[str, set[str]] = {}
     named: list[tuple[str, str]] = []
-    for names, concept, types, status in rows:
+    for row in rows:
+        concept = intern(row["cui"])
         known_types = concept_types.setdefault(concept, set())
-        known_types.update(type_id.strip() for type_id in types.upper().split("|"))
-        if status.upper() != _DISAMBIGUATE:
-            named += ((name.strip(), concept) for name in names.split("|") if name.strip())
+        known_types.update(type_id.strip() for type_id in row["type_ids"].upper().split("|"))
+        if row.get("name_status", "").upper() != _DISAMBIGUATE:
+            names = map(str.strip, row["name"].split("|"))
+            named += ((name, concept) for name in names if name)
 
     # Labels are known at the end only: any row may add types to a concept.
     labels = {concept: table.label(types) for concept, types in concept_types.items()}

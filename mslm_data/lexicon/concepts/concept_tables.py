@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mslm_data.errors import AnnotateError
 from mslm_data.io.limits import LONGEST_LINE
-from mslm_data.io.name_tables import NameRow, read_rows
+from mslm_data.io.name_tables import read_table
 from mslm_data.lexicon.concepts.names import Name, NameChoice
 from mslm_data.lexicon.text_files import open_text
 from mslm_data.log import plain
@@ -49,9 +49,8 @@ def read(
     with open_text(path, AnnotateError) as file:
         tabs = "\t" in file.readline(LONGEST_LINE)
         file.seek(0)
-        table = read_rows(file, path, AnnotateError, delimiter="\t" if tabs else ",")
-        header = next(table, NameRow(1, []))
-        columns = [name.strip().lower() for name in header.fields]
+        table = read_table(file, path, AnnotateError, delimiter="\t" if tabs else ",")
+        columns = table.columns
 
         is_medcat = {"cui", "name"} <= set(columns)
         id_column = "cui" if is_medcat else _find_first(_ID, columns)
@@ -65,8 +64,7 @@ def read(
             )
 
         concept_types: dict[str, tuple[str, ...]] = {}
-        for row in table:
-            cell = dict(zip(columns, map(str.strip, row.fields), strict=True))
+        for _, cell in table.rows:
             concept = cell[id_column].upper() if is_medcat else cell[id_column]
             names = cell[name_column].split("|") if is_medcat else [cell[name_column]]
             synonyms = cell[synonym_column].split("|") if synonym_column else []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
-from mslm_data.annotate.medcat.tokenizer import singular
+from mslm_data.annotate.plurals import singular
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError

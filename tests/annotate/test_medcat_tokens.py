@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from mslm_data.annotate.medcat import database
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat.library import import_module
-from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, singular
+from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
+from mslm_data.annotate.plurals import singular
 from tests.annotate.medcat_made import CONCEPTS, entities, notes, table_of, write_table
 from tests.support.cases import long
 
@@ -154,18 +155,6 @@ def test_words__finds_plurals(tmp_path: Path) -> None:
     assert [found[2] for found in entities(cat, "strokes, headache and Lung Cancers")] == [
         "C9900008", "C9900014", "C9900011",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("plural", "expected"),
-    [
-        ("headaches", "headache"), ("biopsies", "biopsy"), ("rashes", "rash"), ("abscesses", "abscess"),
-        ("viruses", "virus"), ("metastases", "metastasis"), ("diagnoses", "diagnosis"), ("tumors", "tumor"),
-        ("sepsis", "sepsis"), ("edematous", "edematous"), ("illness", "illness"), ("fever", "fever"),
-    ],
-)  # fmt: skip
-def test_singular__is_of_a_noun(plural: str, expected: str) -> None:
-    assert singular(plural) == expected
 
 
 def test_token__stores_attributes_of_a_component_per_token() -> None:

@@ -390,3 +390,26 @@ def test_annotate__no_term_reaches_into_a_removed_document() -> None:
     mentions = loaded.annotate(first_and_last).mentions
 
     assert mentions.spans(first_and_last.starts) == [[(7, 13, "X", "", 1.0)], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Biopsies and a headache.", ["Biopsies:Proc:C1", "headache:Sign:C2"]),
+        ("colds, a cold", ["colds:Sign:C4", "cold:Sign:C3"]),
+        ("MRIs of the len", []),
+    ],
+)
+def test_annotate__finds_plurals_and_singulars(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "name,label,cui,type_ids\nbiopsy,Proc,C1,T060\nheadaches,Sign,C2,T184\n"
+        "cold,Sign,C3,T184\ncolds,Sign,C4,T184\nMRI,Proc,C5,T060\nlens,Proc,C6,T060\n"
+    )
+
+    (spans,) = found(Terms(table=str(table), plurals=True).start(), [Document(id="d", text=text)])
+
+    assert [f"{text[start:end]}:{label}:{cui}" for start, end, label, cui in spans] == expected
+    assert found(Terms(table=str(table)).start(), [Document(id="d", text="two biopsies")]) == [[]]

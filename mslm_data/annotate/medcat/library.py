@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from mslm_data import _optional
-from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, factory, singular
+from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, factory
+from mslm_data.annotate.plurals import singular
 
 _ASKS = "annotator 'medcat'"
 

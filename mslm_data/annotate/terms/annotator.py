@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
-from mslm_data.annotate.terms.term_table import Term, read_terms
+from mslm_data.annotate.terms.term_table import Term, add_plurals, read_terms
 from mslm_data.annotate.terms.texts import (
     Texts,
     find_document_words,
@@ -44,7 +44,8 @@ class Terms(Options, frozen=True, kw_only=True):
         str,
         Meta(
             description="Term table: a file below `vocab/`, or a path. CSV with the columns name "
-            "and label, or name, cui and type_ids; see `term_table.read_terms`."
+            "and label, as written by `mslm-data vocab concepts`, or name, cui and type_ids; see "
+            "`term_table.read_terms`."
         ),
     ] = ""
     types: Annotated[
@@ -58,6 +59,13 @@ class Terms(Options, frozen=True, kw_only=True):
         ),
     ] = "ignore"
     short: Annotated[int, Meta(description="Maximum number of characters in a short name.")] = 3
+    plurals: Annotated[
+        bool,
+        Meta(
+            description="Whether to find names with their last word in the plural or singular of "
+            "English too: `lung cancers`, `biopsies`."
+        ),
+    ] = False
     weak: Annotated[
         bool,
         Meta(
@@ -81,6 +89,8 @@ class Terms(Options, frozen=True, kw_only=True):
     def start(self) -> LoadedTerms:
         """Read the table."""
         terms = read_terms(self._path(), self.types)
+        if self.plurals:
+            terms = add_plurals(terms)
         return LoadedTerms(terms, match_case=[self._matches_case(term.name) for term in terms])
 
     def _matches_case(self, name: str) -> bool:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern
 from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
+from mslm_data.annotate.plurals import plural, singular
 from mslm_data.errors import AnnotateError
 from mslm_data.io.name_tables import NameTable, read_table
 
 _DISAMBIGUATE = "N"
 """`name_status` of ambiguous names in MedCAT."""
+
+_LAST_WORD = re.compile(r"[^\W\d_][a-z]{3,}\Z")
+"""Last word of a name with a plural; not in capitals, as abbreviations are."""
+
+_MIN_PLURAL = 5
+"""Minimum number of letters of a plural: `lens` is a singular."""
 
 
 class Term(NamedTuple):
@@ -112,3 +120,24 @@ def _read_concept_terms(
         label = labels[concept]
         if label is not None:
             yield Term(name, label, concept)
+
+
+def add_plurals(terms: Sequence[Term]) -> list[Term]:
+    """Return the terms, and each with its last word in the plural and in the singular.
+
+    A form that is a name of the table itself is not added: its own terms are meant.
+    """
+    known = {term.name.casefold() for term in terms}
+    every = [*terms]
+    for term in terms:
+        last = _LAST_WORD.search(term.name)
+        if not last:
+            continue
+        forms = [plural(last[0])]
+        if len(last[0]) >= _MIN_PLURAL:
+            forms.append(singular(last[0]))
+        for form in forms:
+            name = term.name[: last.start()] + form
+            if name.casefold() not in known:
+                every.append(term._replace(name=name))
+    return list(dict.fromkeys(every))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import csv
 import logging
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks import concepts
 from benchmarks import notes as invented
 from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, same, unless_absent
-from benchmarks.inputs import ROOT, Inputs
+from benchmarks.inputs import Inputs
 from benchmarks.watch import Figure, watched
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents
@@ -83,10 +81,16 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _pack(table: Path, out: Path) -> Path:
-    """Make a MedCAT model pack from a concept table, and return its folder."""
-    command = ["-m", "mslm_data", "vocab", "concepts", "--from", str(table), "--out", str(out)]
-    subprocess.run([sys.executable, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    return out
+    """Make a MedCAT model pack from a concept table, and return its folder.
+
+    Raises:
+        ImportError: MedCAT or spaCy is not installed.
+    """
+    cat = _medcat(table, out.parent)
+    saved = cat.save_model_pack(
+        str(out.parent), pack_name=out.name, make_archive=False, add_hash_to_pack_name=False
+    )
+    return Path(saved)
 
 
 def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:

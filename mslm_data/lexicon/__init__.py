@@ -10,7 +10,7 @@
 | `scores confidence` | `confidence/`, a score column | `scores/selective.py` | `selective-task` |
 | `scores table` | `table.arrow`, a lexicon | `scores/tables.py` | `informask`, `keywords`, `ccm` |
 | `scores frequency` | `frequency.arrow`, a lexicon | `scores/tables.py` | SpanBERT's random ids |
-| `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
+| `concepts` | a table of terms, any file | `concepts/` | `build`, annotator `terms` |
 
 Strategies read the modules of this folder: `artefacts.py` defines the file format and finds files
 in `DIR/vocab`, `store.py` reads lexicons, `score_columns.py` score columns, `trie.py` finds the

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.annotate.medcat_made import write_table
+from tests.annotate.medcat_made import make_pack, write_table
 
 
 @pytest.fixture(scope="session")
@@ -17,14 +17,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model pack made from the table."""
+    """A model pack made from the table by MedCAT."""
     pytest.importorskip("medcat")
-    from mslm_data.lexicon.concepts.names import NameChoice
-    from mslm_data.lexicon.concepts.packs import ConceptFile, make_pack
-
-    folder = tmp_path_factory.mktemp("packs") / "pack"
-    make_pack([ConceptFile(table)], folder, choice=NameChoice())
-    return folder
+    return make_pack(table, tmp_path_factory.mktemp("packs") / "pack", form="json")
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
+from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.cached import FoundMentions
+from mslm_data.annotate.medcat.library import import_module, without_snapshot
+from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.data.document import Document, Placeholder
 from tests import made
 
@@ -61,6 +66,54 @@ _GAPS = (
 def write_table(path: Path, text: str = CONCEPTS) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def make_cat(
+    table: Path, *, provider: str = LEMMAS, settings: Mapping[str, Any] | None = None
+) -> Any:
+    """Make a model by MedCAT's own maker.
+
+    Args:
+        table: Table with the columns of MedCAT.
+        provider: MedCAT's name of the tokenizer.
+        settings: Dotted name of a setting of MedCAT -> value.
+    """
+    with without_snapshot():
+        config = import_module("medcat.config.config").Config()
+    config.general.log_level = logging.ERROR
+    config.general.nlp.provider = provider
+    for name, value in (settings or {}).items():
+        *parents, last = name.split(".")
+        setattr(reduce(getattr, parents, config), last, value)
+
+    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(config)
+    cdb = maker.prepare_csvs([str(table)], keep_default_na=False)
+    vocabulary = import_module("medcat.vocab").Vocab()
+    for word, count in cdb.token_counts.items():
+        vocabulary.add_word(word, count)
+    return import_module("medcat.cat").CAT(cdb, vocabulary, config)
+
+
+def make_pack(
+    table: Path,
+    folder: Path,
+    *,
+    provider: str = LEMMAS,
+    settings: Mapping[str, Any] | None = None,
+    form: str = "dill",
+) -> Path:
+    """Save a model from `make_cat` as a pack of MedCAT, by default with pickles."""
+    cat = make_cat(table, provider=provider, settings=settings)
+    cat.config.general.nlp.provider = "regex"
+    with without_snapshot():
+        saved = cat.save_model_pack(
+            str(folder.parent),
+            pack_name=folder.name,
+            serialiser_type=form,
+            make_archive=False,
+            add_hash_to_pack_name=False,
+        )
+    return Path(saved)
 
 
 def notes(count: int, *, seed: int) -> list[str]:

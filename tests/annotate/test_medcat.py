@@ -18,7 +18,7 @@ from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo
-from mslm_data.lexicon.concepts.names import NameChoice, distinct
+from mslm_data.lexicon.concepts.names import NameChoice, clean
 from tests import made
 from tests.annotate.medcat_made import annotated, found, notes, write_table
 
@@ -242,7 +242,7 @@ def real_concepts(folder: Path, texts: list[str]) -> str:
         obo.read(ontology, ("T047",), choice, Counter()),
         concept_tables.read(drugs, ("T121",), choice, Counter()),
     )
-    names = [name for of_file in read for name in distinct(of_file, Counter())]
+    names = [name._replace(name=clean(name.name)) for of_file in read for name in of_file]
     words = {singular(word) for text in texts for word in words_of(text)}
     rows = [
         (name.concept, name.name, name.source, name.status, "|".join(name.types), "")

@@ -19,7 +19,7 @@ from mslm_data.lexicon import score_columns as scores
 from mslm_data.lexicon import store as lexicon
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts.names import NameChoice, distinct
+from mslm_data.lexicon.concepts.names import NameChoice, clean
 from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
@@ -83,8 +83,8 @@ def concepts(file: str) -> Check:
     def check(folder: Path) -> None:
         left_out: Counter[str] = Counter()
         choice = NameChoice(types=frozenset({"T047"}), xref="UMLS_CUI")
-        for one in distinct(read(folder / file, ("T047",), choice, left_out), left_out):
-            assert one.name.strip()
+        for one in read(folder / file, ("T047",), choice, left_out):
+            choice.refusal(one._replace(name=clean(one.name)))
             "".join((one.concept, one.name, *one.types, one.source)).encode()
 
     return check

@@ -1,4 +1,4 @@
-"""`mslm-data vocab`: makes lexicons, scores and concept models."""
+"""`mslm-data vocab`: makes lexicons, scores and tables of terms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ COMMANDS = {
     "pmi": "Rank the n-grams of a built folder by pointwise mutual information.",
     "anchors": "Find the words that distinguish a built folder from general text (TF-ICF).",
     "scores": "Score words or tokens of a built folder with an encoder or a table.",
-    "concepts": "Make a MedCAT model pack of concepts.",
+    "concepts": "Make a table of terms from concepts.",
 }
 
 
 @click.group("vocab", cls=LazyGroup, package="mslm_data.cli.vocab", commands=COMMANDS)
 def command() -> None:
-    """Make lexicons, scores and concept models for strategies and annotators.
+    """Make lexicons, scores and tables of terms for strategies and annotators.
 
     Lexicons and score columns are written to `vocab/` of the folder, where strategies find them.
 

@@ -12,13 +12,13 @@ from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.concepts.common_words import CommonWordsRule
-    from mslm_data.lexicon.concepts.packs import PackReport
+    from mslm_data.lexicon.concepts.making import TableReport
 
 _SHOWN_WORDS = 12
 """Maximum number of printed common words."""
 
 
-@click.command("concepts", short_help="Make a MedCAT model pack.")
+@click.command("concepts", short_help="Make a table of terms from concepts.")
 @click.option(
     "--from",
     "inputs",
@@ -32,8 +32,8 @@ _SHOWN_WORDS = 12
     "--out",
     type=FileOrFolder(),
     required=True,
-    metavar="DIR",
-    help="New output folder for the pack.",
+    metavar="FILE.csv",
+    help="New output file.",
 )
 @click.option(
     "--types",
@@ -67,20 +67,6 @@ _SHOWN_WORDS = 12
     help="Term of an ontology to leave out, with all terms below it. Can be repeated.",
 )
 @click.option(
-    "--subset",
-    "subsets",
-    multiple=True,
-    metavar="NAME",
-    help="Subset (slim) of an ontology to keep. Can be repeated.  [default: all]",
-)
-@click.option(
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    metavar="NAME",
-    help="Namespace of an ontology to keep. Can be repeated.  [default: all]",
-)
-@click.option(
     "--common-words",
     type=click.Choice(["warn", "drop", "keep"]),
     default="warn",
@@ -95,7 +81,12 @@ _SHOWN_WORDS = 12
     help="Prefix of OBO cross references to use as concept ids, such as UMLS_CUI.",
 )
 @click.option(
-    "--name", default="", help="Name of the pack in its model card.  [default: the folder's name]"
+    "--labels",
+    default="semantic_types.toml",
+    show_default=True,
+    metavar="FILE.toml",
+    help="Table of semantic types with their labels, below vocab/ or a path. Concepts of other "
+    "types are left out.",
 )
 @json_option
 def command(
@@ -106,36 +97,37 @@ def command(
     sources: str,
     under: tuple[str, ...],
     not_under: tuple[str, ...],
-    subsets: tuple[str, ...],
-    namespaces: tuple[str, ...],
     common_words: CommonWordsRule,
     xref: str,
-    name: str,
+    labels: str,
     as_json: bool,
 ) -> None:
-    """Make a MedCAT model pack of concepts, for `build --set annotate.model_pack=DIR`.
+    """Make a table of terms from concepts, for `build --set annotate.table=FILE.csv`.
 
     FILE is a table, an OBO ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. A table has
     MedCAT's columns cui,name,…, or an id, a name and synonyms, as DrugBank's vocabulary.
     Ontologies and plain tables have no semantic types: add these to the file name.
 
-    Branches, subsets and namespaces filter the ontologies that have them, --types and --source
-    filter UMLS. Common words are found with the package wordfreq.
+    The table has the columns name, label, cui and type_ids. The annotator terms reads it, and so
+    does MedCAT's CDBMaker, which makes model packs.
+
+    Branches filter the ontologies that have them, --types and --source filter UMLS. Common words
+    are found with the package wordfreq.
 
     \b
     Example:
         mslm-data vocab concepts --from doid.obo=T047 --xref UMLS_CUI \\
-            --from drugbank.csv=T121 --out packs/open
+            --from drugbank.csv=T121 --out open.csv
         mslm-data vocab concepts --from hp.obo=T184 --under HP:0000118 \\
-            --not-under HP:0001871 --common-words drop --out packs/signs
+            --not-under HP:0001871 --common-words drop --out signs.csv
         mslm-data vocab concepts --from 2024AA/META \\
-            --types T047,T191,T184,T121 --out packs/umls
+            --types T047,T191,T184,T121 --out umls.csv
     """  # noqa: D301 - click wants the character
     from dataclasses import asdict
 
     from mslm_data.lexicon.concepts.branches import BranchChoice
+    from mslm_data.lexicon.concepts.making import make_table, parse_input
     from mslm_data.lexicon.concepts.names import NameChoice
-    from mslm_data.lexicon.concepts.packs import make_pack, parse_input
 
     choice = NameChoice(
         types=_words(types),
@@ -146,23 +138,20 @@ def command(
     branches = BranchChoice(
         under=frozenset(under),
         not_under=frozenset(not_under),
-        subsets=frozenset(subsets),
-        namespaces=frozenset(namespaces),
     )
-    report = make_pack(
+    report = make_table(
         [parse_input(text) for text in inputs],
         out,
         choice=choice,
         branches=branches,
         common_words=common_words,
-        name=name,
+        labels=labels,
     )
 
     if as_json:
         print_json({"out": str(out), **asdict(report)})
     else:
         _print(report)
-        echo(f"{out}: sha256 {report.sha256}")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -170,7 +159,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, text.upper().split(","))))
 
 
-def _print(report: PackReport) -> None:
+def _print(report: TableReport) -> None:
     """Print a table of the names, and the common words among them."""
     rows = [("names read", report.read)]
     rows += [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
@@ -179,7 +168,6 @@ def _print(report: PackReport) -> None:
         (f"terms left out: {reason}", count) for reason, count in report.terms_left_out.items()
     ]
     rows += [("concepts", report.concepts)]
-    rows += [("names of several concepts, settled", report.settled)]
     rows += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
 
     echo(table(("", ""), rows).removeprefix("\n"))

@@ -1,4 +1,4 @@
-"""Concepts: MedCAT model packs from tables, OBO ontologies and UMLS RRF files.
+"""Concepts: tables of terms from tables, OBO ontologies and UMLS RRF files.
 
-Readers yield concept names (`names.py`); `packs.py` filters them and makes the pack.
+Readers yield concept names (`names.py`); `making.py` filters them and writes the table.
 """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +12,9 @@ _SNOMED_TAG = re.compile(
     r"morphologic abnormality|qualifier value)\)$"
 )
 _LETTER = re.compile("[A-Za-z]")
+
+AMBIGUOUS = "N"
+"""Status of names that always need disambiguation, as in MedCAT."""
 
 
 class Name(NamedTuple):
@@ -52,7 +53,11 @@ class NameChoice:
     xref: str = ""
 
     def refusal(self, name: Name) -> str | None:
-        """Return the reason for dropping a name, or None."""
+        """Return the reason for dropping a cleaned name, or None."""
+        if name.status == AMBIGUOUS:
+            return "needs disambiguation"
+        if len(_LETTER.findall(name.name)) < 2:
+            return "fewer than two letters"
         if self.types and self.types.isdisjoint(name.types):
             return "other semantic type"
         if self.sources and name.source and self.sources.isdisjoint(name.source.split("|")):
@@ -66,26 +71,3 @@ def clean(name: str) -> str:
     MedCAT's tables separate names by `|`.
     """
     return _SNOMED_TAG.sub("", " ".join(name.replace("|", " ").split()))
-
-
-def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
-    """Yield each name of a concept once, if it has at least two letters.
-
-    The names of a concept must be consecutive.
-    """
-    concept = None
-    seen = set[str]()
-
-    for name in names:
-        if name.concept != concept:
-            concept = name.concept
-            seen = set()
-
-        cleaned = clean(name.name)
-        if len(_LETTER.findall(cleaned)) < 2:
-            left_out["fewer than two letters"] += 1
-        elif cleaned.lower() in seen:
-            left_out["same name again"] += 1
-        else:
-            seen.add(cleaned.lower())
-            yield name._replace(name=cleaned)

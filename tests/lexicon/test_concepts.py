@@ -1,26 +1,21 @@
-"""`mslm-data vocab concepts`: packs from tables and ontologies."""
+"""`mslm-data vocab concepts`: tables of terms from tables and ontologies."""
 
 from __future__ import annotations
 
 import gzip
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from mslm_data.annotate.medcat import pack as medcat_pack
-from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts.names import Name, NameChoice, clean, distinct
-from mslm_data.lexicon.concepts.packs import ConceptFile, PackReport, make_pack, parse_input
+from mslm_data.lexicon.concepts.making import ConceptFile, TableReport, make_table, parse_input
+from mslm_data.lexicon.concepts.names import Name, NameChoice, clean
+from tests import made
 from tests.cli.running import run
-
-pytest.importorskip("medcat")
 
 OBO = r"""format-version: 1.2
 ontology: made
@@ -76,13 +71,18 @@ def umls(folder: Path) -> Path:
     return write(folder / "MRCONSO.RRF", MRCONSO)
 
 
-def balanced(report: PackReport) -> bool:
+def balanced(report: TableReport) -> bool:
     return report.read == report.kept + sum(report.left_out.values())
 
 
-def concepts_in(pack: Path, text: str) -> list[tuple[str, str]]:
-    (result,) = MedCat(model_pack=str(pack)).load().find([Document(id="", text=text)])
-    return [(text[span.start : span.end], span.concept) for span in result.spans]
+def concepts_in(table: Path, text: str) -> list[tuple[str, str]]:
+    loaded = Terms(table=str(table)).start()
+    (found,) = made.annotated(loaded, [Document(id="", text=text)])
+    return [(text[span.start : span.end], span.concept) for span in found.spans]
+
+
+def rows(table: Path) -> list[str]:
+    return table.read_text(encoding="utf-8").splitlines()
 
 
 def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
@@ -275,20 +275,6 @@ def test_tables__refuses_other_columns(tmp_path: Path) -> None:
         list(concept_tables.read(path, (), NameChoice(), Counter()))
 
 
-def test_distinct__returns_each_name_of_a_concept_once() -> None:
-    left_out: Counter[str] = Counter()
-    names = [
-        Name(c, n, "A", ("T047",), "")
-        for c, n in (("1", "Gout"), ("1", "gout (disorder)"), ("1", "B"), ("2", "gout"))
-    ]
-
-    assert [(name.concept, name.name) for name in distinct(names, left_out)] == [
-        ("1", "Gout"),
-        ("2", "gout"),
-    ]
-    assert left_out == {"same name again": 1, "fewer than two letters": 1}
-
-
 def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
     assert clean("fever | red  (finding)") == "fever red"
     assert clean("leukemia (acute)") == "leukemia (acute)"
@@ -306,7 +292,7 @@ def test_parse_input__refuses_unknown_semantic_types(tmp_path: Path) -> None:
         parse_input(f"{path}=T47")
 
 
-def test_make_pack__merges_inputs(tmp_path: Path) -> None:
+def test_make_table__merges_inputs(tmp_path: Path) -> None:
     inputs = [
         ConceptFile(umls(tmp_path / "META").parent),
         ConceptFile(write(tmp_path / "x.obo", OBO), ("T047",)),
@@ -315,24 +301,74 @@ def test_make_pack__merges_inputs(tmp_path: Path) -> None:
         ),
     ]
 
-    report = make_pack(inputs, tmp_path / "pack", choice=NameChoice(xref="UMLS_CUI"))
+    report = make_table(inputs, tmp_path / "t.csv", choice=NameChoice(xref="UMLS_CUI"))
 
     assert balanced(report)
     assert report.left_out == {
-        "fewer than two letters": 1, "obsolete term": 2, "other language": 1, "same name again": 2, "suppressed": 1,
+        "fewer than two letters": 1, "name of another concept": 1, "no label for its semantic types": 1,
+        "obsolete term": 2, "other language": 1, "same name again": 3, "suppressed": 1,
     }  # fmt: skip
-    assert report.types == {"T047": 2, "T109": 1, "T121": 1, "T184": 1}
-    assert report.settled == 1
-    assert report.sha256 == medcat_pack.digest(tmp_path / "pack")
-    assert concepts_in(tmp_path / "pack", "red fever, RF-1 and aspirin for Fevers, Red") == [
-        ("red fever", "C9000001"), ("RF-1", "C9000001"), ("aspirin", "D1"), ("Fevers, Red", "C9000001"),
+    assert report.types == {"T047": 2, "T121": 1, "T184": 1}
+    assert rows(tmp_path / "t.csv") == [
+        "name,label,cui,type_ids",
+        '"""Red"" fever",Disease,C9000001,T047|T184',
+        '"fever, red",Disease,C9000001,T047|T184',
+        "NA,Disease,C9000003,T047",
+        "red fever,Disease,C9000001,T047|T184",
+        "RF-1,Disease,C9000001,T047|T184",
+        "aspirin,Treatment,D1,T121",
+    ]
+    assert concepts_in(tmp_path / "t.csv", "red fever, RF-1 and aspirin for Fever, Red") == [
+        ("red fever", "C9000001"), ("RF-1", "C9000001"), ("aspirin", "D1"), ("Fever, Red", "C9000001"),
     ]  # fmt: skip
 
 
-def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "kept", "left_out"),
+    [
+        # Rows of a concept need not be consecutive, and any row may add a type.
+        ("C1,aspirin,P,T109\nC2,gout,P,T047\nC1,Aspirin,A,T121\n",
+         ["aspirin,Treatment,C1,T109|T121", "gout,Disease,C2,T047"], {"same name again": 1}),
+        ("C1,cold,A,T047\nC2,cold,P,T184\nC3,cold,P,T047\n",
+         ["cold,Symptom,C2,T184"], {"name of another concept": 2}),
+        ("C1,cold,A,T047\nC2,cold,A,T184\n",
+         ["cold,Disease,C1,T047"], {"name of another concept": 1}),
+        ("C1,cold,P,T999\nC2,cold,A,T184\n",
+         ["cold,Symptom,C2,T184"], {"no label for its semantic types": 1}),
+        ("C1,MS|mitral stenosis,N,T047\nC2,gout,A,T047\n",
+         ["gout,Disease,C2,T047"], {"needs disambiguation": 2}),
+    ],
+)  # fmt: skip
+def test_make_table__keeps_each_name_once(
+    tmp_path: Path, table: str, kept: list[str], left_out: dict[str, int]
+) -> None:
+    path = write(tmp_path / "c.csv", f"cui,name,name_status,type_ids\n{table}")
+
+    report = make_table([ConceptFile(path)], tmp_path / "t.csv", choice=NameChoice())
+
+    assert balanced(report)
+    assert rows(tmp_path / "t.csv")[1:] == kept
+    assert report.left_out == left_out
+    assert report.kept == len(kept)
+
+
+def test_make_table__uses_a_table_of_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.csv", "cui,name,type_ids\nC1,gene one,T028\n")
+    labels = write(
+        tmp_path / "l.toml", 'labels = ["Gene"]\n[[type]]\ntui = "T028"\nlabel = "Gene"\n'
+    )
+
+    make_table([ConceptFile(path)], tmp_path / "t.csv", choice=NameChoice(), labels=str(labels))
+
+    assert rows(tmp_path / "t.csv")[1:] == ["gene one,Gene,C1,T028"]
+    with pytest.raises(AnnotateError, match=r"1 no label for its semantic types\); --labels names"):
+        make_table([ConceptFile(path)], tmp_path / "u.csv", choice=NameChoice())
+
+
+def test_make_table__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
     choice = NameChoice(types=frozenset({"T047"}), sources=frozenset({"MSH"}))
 
-    report = make_pack([ConceptFile(umls(tmp_path))], tmp_path / "pack", choice=choice)
+    report = make_table([ConceptFile(umls(tmp_path))], tmp_path / "t.csv", choice=choice)
 
     assert balanced(report)
     assert report.left_out == {
@@ -345,120 +381,66 @@ def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
     ("types", "sources", "absent"),
     [({"T047", "T998"}, {"MSH"}, "T998"), ({"T047"}, {"MSH", "NOPE", "ALSO"}, "ALSO, NOPE")],
 )
-def test_make_pack__refuses_unknown_types_and_sources(
+def test_make_table__refuses_unknown_types_and_sources(
     types: set[str], sources: set[str], absent: str, tmp_path: Path
 ) -> None:
     choice = NameChoice(types=frozenset(types), sources=frozenset(sources))
 
     with pytest.raises(AnnotateError, match=f"no names of {absent}; correct --types or --source"):
-        make_pack([ConceptFile(umls(tmp_path))], tmp_path / "pack", choice=choice)
+        make_table([ConceptFile(umls(tmp_path))], tmp_path / "t.csv", choice=choice)
 
-    assert not (tmp_path / "pack").exists()
+    assert not (tmp_path / "t.csv").exists()
 
 
-def test_make_pack__refuses(tmp_path: Path) -> None:
+def test_make_table__refuses(tmp_path: Path) -> None:
     made = write(tmp_path / "x.obo", OBO)
-    (tmp_path / "there").mkdir()
+    (tmp_path / "there.csv").mkdir()
     for inputs, out, choice, message in [
         (
             [ConceptFile(made, ("T047",))],
-            "there",
+            "there.csv",
             NameChoice(),
-            "the folder exists",
+            "the file exists",
         ),
         (
             [ConceptFile(tmp_path / "none.obo")],
-            "pack",
+            "t.csv",
             NameChoice(),
             "no such file, nor a folder with MRCONSO",
         ),
         (
             [ConceptFile(write(tmp_path / "x.owl", ""))],
-            "pack",
+            "t.csv",
             NameChoice(),
             r"expected a file ending in \.obo",
         ),
         (
             [ConceptFile(made)],
-            "pack",
+            "t.csv",
             NameChoice(),
             r"concept X:1 has no semantic types; .* --from .*x\.obo=T047",
         ),
         (
             [ConceptFile(made, ("T047",))],
-            "pack",
+            "t.csv",
             NameChoice(types=frozenset({"T1"})),
-            r"--from: no names are kept \(2 obsolete term, 5 other sem",
+            r"--from: no names are kept \(1 fewer than two letters, 2 obsolete term, 4 other sem",
         ),
     ]:
         with pytest.raises(AnnotateError, match=message):
-            make_pack(inputs, tmp_path / out, choice=choice)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["there", "x.obo", "x.owl"]
+            make_table(inputs, tmp_path / out, choice=choice)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["there.csv", "x.obo", "x.owl"]
 
 
-def test_make_pack__reads_gzipped_files(tmp_path: Path) -> None:
+def test_make_table__reads_gzipped_files(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "x.obo.gz", "wt", encoding="utf-8") as file:
         file.write(OBO)
 
     assert (
-        make_pack(
-            [ConceptFile(tmp_path / "x.obo.gz", ("T047",))], tmp_path / "pack", choice=NameChoice()
+        make_table(
+            [ConceptFile(tmp_path / "x.obo.gz", ("T047",))], tmp_path / "t.csv", choice=NameChoice()
         ).kept
         == 3
-    )
-
-
-@pytest.mark.long
-def test_make_pack__is_deterministic_across_processes(tmp_path: Path) -> None:
-    write(tmp_path / "x.obo", OBO)
-    umls(tmp_path)
-    words = [
-        "vocab",
-        "concepts",
-        "--from",
-        "x.obo=T047",
-        "--from",
-        "MRCONSO.RRF",
-        "--name",
-        "test",
-        "--out",
-    ]
-
-    for seed in ("1", "2"):
-        subprocess.run(
-            [sys.executable, "-m", "mslm_data", *words, f"pack{seed}"], check=True, cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())}, capture_output=True,
-        )  # fmt: skip
-
-    assert medcat_pack.digest(tmp_path / "pack1") == medcat_pack.digest(tmp_path / "pack2")
-
-
-def test_make_pack__loads_in_medcat_and_has_no_pickle(tmp_path: Path) -> None:
-    make_pack(
-        [ConceptFile(write(tmp_path / "x.obo", OBO), ("T047",))],
-        tmp_path / "pack",
-        choice=NameChoice(),
-    )
-    code = (
-        "import os, sys; os.environ['MEDCAT_DISABLE_VERSION_CHECK'] = 'true'\n"
-        "from medcat.cat import CAT\n"
-        "found = CAT.load_model_pack(sys.argv[1]).get_entities('a red fever')['entities']\n"
-        "print([entity['cui'] for entity in found.values()])"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "pack")],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-
-    assert done.stdout == "['X:1']\n"
-    assert {file.read_text() for file in (tmp_path / "pack").rglob(".serialised_by")} == {"json"}
-    assert not any(
-        str(tmp_path) in file.read_text()
-        for file in (tmp_path / "pack").rglob("*")
-        if file.is_file()
     )
 
 
@@ -473,14 +455,12 @@ def test_command__prints_counts(tmp_path: Path) -> None:
         f"{path}=T047",
         "--out",
         tmp_path / "b",
-        "--name",
-        "a",
         "--json",
     )
 
     assert people.code == program.code == 0
     assert "left out: obsolete term" in people.out
-    assert program.json["sha256"] in people.out
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert {key: program.json[key] for key in ("read", "kept", "concepts", "types")} == {
         "read": 7, "kept": 3, "concepts": 1, "types": {"T047": 1},
     }  # fmt: skip
@@ -507,29 +487,26 @@ def test_disease_ontology__has_well_known_names(real: Path) -> None:
 
 
 @pytest.mark.long
-def test_real_inputs__become_one_pack(real: Path, tmp_path: Path) -> None:
+def test_real_inputs__become_one_table(real: Path, tmp_path: Path) -> None:
     concepts = real / "concepts"
-    table = concepts / "drugbank_open" / "drugbank_vocabulary.csv"
-    drugs = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    drugs = concepts / "drugbank_open" / "drugbank_vocabulary.csv"
     inputs = [
         ConceptFile(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
         ConceptFile(concepts / "symptom_ontology" / "symp.obo", ("T184",)),
-        ConceptFile(write(tmp_path / "drugbank.csv", "".join(drugs[:1_000])), ("T121",)),
+        ConceptFile(drugs, ("T121",)),
         ConceptFile(concepts / "umls_rrf_fixture"),
         ConceptFile(concepts / "medcat_examples" / "umls_sample.csv"),
         ConceptFile(concepts / "medcat_examples" / "cdb_advanced.csv"),
         ConceptFile(concepts / "medcat_examples" / "cdb_simple.csv", ("T047",)),
     ]
 
-    report = make_pack(inputs, tmp_path / "pack", choice=NameChoice(xref="UMLS_CUI"))
+    report = make_table(inputs, tmp_path / "t.csv", choice=NameChoice(xref="UMLS_CUI"))
 
     assert balanced(report)
     assert report.types["T121"] >= 999
     assert report.types["T184"] > 800
-    found = concepts_in(tmp_path / "pack", "Fever and chest pain in asthma: lepirudin for NSCLC.")
-    assert {"Fever", "chest pain", "asthma", "lepirudin", "NSCLC"} == {
-        name for name, _ in found
-    } - {"pain"}
+    found = concepts_in(tmp_path / "t.csv", "Fever and chest pain in asthma: lepirudin for NSCLC.")
+    assert [name for name, _ in found] == ["Fever", "chest pain", "asthma", "lepirudin", "NSCLC"]
 
 
 def test_read__every_drug_of_the_real_table(real: Path) -> None:

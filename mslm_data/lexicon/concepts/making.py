@@ -1,26 +1,29 @@
-"""`mslm-data vocab concepts`: make a MedCAT model pack from concept tables and ontologies."""
+"""`mslm-data vocab concepts`: write a table of terms from concept tables and ontologies."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mslm_data.annotate.medcat import database
-from mslm_data.annotate.medcat import model as medcat_model
-from mslm_data.annotate.medcat import pack as medcat_pack
+from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
+from mslm_data.io.files import write_whole
 from mslm_data.lexicon.concepts import branches as ontology_branches
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
 from mslm_data.lexicon.concepts.branches import BranchChoice
 from mslm_data.lexicon.concepts.common_words import CommonWords, CommonWordsRule
-from mslm_data.lexicon.concepts.names import Name, NameChoice, distinct
-from mslm_data.lexicon.concepts.pack import write_pack
+from mslm_data.lexicon.concepts.names import Name, NameChoice, clean
 from mslm_data.log import plain
+
+COLUMNS = ("name", "label", "cui", "type_ids")
+"""Columns of a table of terms. MedCAT reads all except `label`."""
 
 _TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
 
@@ -40,22 +43,19 @@ class ConceptFile(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackReport:
+class TableReport:
     """Number of names by outcome.
 
     Attributes:
         read: Number of names, plus rows and terms without a name.
-        kept: Number of names in the pack; `read = kept + sum(left_out)`.
+        kept: Number of names in the table; `read = kept + sum(left_out)`.
         left_out: Reason -> number of names.
-        terms_left_out: Reason -> number of ontology terms outside of the selected branches, subsets
-            and namespaces; their names are in `left_out`.
+        terms_left_out: Reason -> number of ontology terms outside of the selected branches; their
+            names are in `left_out`.
         common_words: Names that are common words, lower-cased, most common first; None if not
             checked.
-        concepts: Number of concepts in the pack.
-        names: Number of distinct names.
-        settled: Number of names of several concepts that were assigned to one.
+        concepts: Number of concepts in the table.
         types: Semantic type -> number of concepts.
-        sha256: Digest of the pack.
     """
 
     read: int
@@ -64,10 +64,7 @@ class PackReport:
     terms_left_out: dict[str, int]
     common_words: tuple[str, ...] | None
     concepts: int
-    names: int
-    settled: int
     types: dict[str, int]
-    sha256: str
 
 
 def parse_input(text: str) -> ConceptFile:
@@ -87,34 +84,37 @@ def parse_input(text: str) -> ConceptFile:
     return ConceptFile(Path(text))
 
 
-def make_pack(
+def make_table(
     inputs: Sequence[ConceptFile],
     out: Path,
     *,
     choice: NameChoice,
     branches: BranchChoice | None = None,
     common_words: CommonWordsRule = "warn",
-    name: str = "",
-) -> PackReport:
-    """Make a model pack, a folder in MedCAT's JSON format; equal inputs give an equal digest.
+    labels: str = "semantic_types.toml",
+) -> TableReport:
+    """Write a table of terms with `COLUMNS`; equal inputs give equal bytes.
 
-    Names are streamed. MedCAT's database of the kept names needs about 2 kB of memory per name.
+    A name of several concepts is kept for one of them: the first with this primary name, otherwise
+    the first. The names that are kept are in memory.
 
     Args:
         inputs: Files. Names of the same concept id in several files belong to one concept.
-        out: The folder, which must not exist.
+        out: The table, a CSV file that must not exist.
         choice: Filter of names.
         branches: Filter of ontology terms. Default: all.
         common_words: How to treat names that are common English words.
-        name: Name of the pack in its model card; "" for the folder's name.
+        labels: Table of semantic types with their labels, see `semantic_types.read`. Concepts of
+            other types are left out.
 
     Raises:
         AnnotateError: An input is missing or malformed; a branch, type or source does not occur; no
-            names are kept; or the folder exists.
-        MissingExtraError: MedCAT is not installed; or wordfreq, to drop common words.
+            names are kept; or the file exists.
+        MissingExtraError: The package wordfreq is not installed, to drop common words.
     """
     if out.exists():
-        raise AnnotateError(f"{out}: the folder exists; delete it or pass another")
+        raise AnnotateError(f"{out}: the file exists; delete it or pass another --out")
+    label_table = semantic_types.read(labels)
     files = [source._replace(path=_find_file(source.path)) for source in inputs]
     readers = [(_find_reader(source.path), source) for source in files]
     common_word_filter = CommonWords(common_words)
@@ -123,9 +123,6 @@ def make_pack(
         readers = _filter_branches(readers, branches, terms_left_out)
 
     left_out: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
-
-    # Stream names from the files, through the filters, into MedCAT's database.
     occurring: set[str] = set()
     chosen = (
         name
@@ -133,32 +130,72 @@ def make_pack(
         for name in _read_names(read, source, choice, left_out, occurring)
     )
     filtered = common_word_filter.filter(chosen, left_out)
-    settled = database.build_database(
-        _make_frames(_count_kept(filtered, kept)), prefer=choice.types
-    )
 
-    concepts = settled.cdb.cui2info
-    if not concepts:
+    # Any name may add types to its concept, so labels are known at the end only.
+    names: dict[tuple[str, str], Name] = {}
+    types: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for name in filtered:
+        types[name.concept] |= dict.fromkeys(name.types)
+        key = (name.concept, name.name.lower())
+        if key in names:
+            left_out["same name again"] += 1
+        if _is_preferred(name, names.get(key)):
+            names[key] = name
+
+    label_of = {concept: label_table.label(of_concept) for concept, of_concept in types.items()}
+    labelled = [name for name in names.values() if label_of[name.concept]]
+    left_out["no label for its semantic types"] += len(names) - len(labelled)
+    kept = _choose_concepts(labelled)
+    left_out["name of another concept"] += len(labelled) - len(kept)
+    left_out = +left_out
+
+    if not kept:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
-        raise AnnotateError(f"--from: no names are kept ({reasons or 'no names at all'})")
+        raise AnnotateError(
+            f"--from: no names are kept ({reasons or 'no names at all'}); --labels names the table "
+            f"of semantic types with their labels, now {labels}"
+        )
     _check_known(choice, occurring)
 
-    cat = medcat_model.make_model(settled.cdb)
-    write_pack(cat, out, name=name or out.name, sources=[source.path.name for source in files])
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for name in kept:
+        concept = name.concept
+        table.writerow((name.name, label_of[concept], concept, "|".join(types[concept])))
+    write_whole(out, [text.getvalue().encode()])
 
-    types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
-    return PackReport(
-        read=kept["names"] + left_out.total(),
-        kept=kept["names"],
+    concepts = {name.concept for name in kept}
+    type_counts = Counter(type_id for concept in concepts for type_id in types[concept])
+    return TableReport(
+        read=len(kept) + left_out.total(),
+        kept=len(kept),
         left_out=dict(sorted(left_out.items())),
         terms_left_out=dict(sorted(terms_left_out.items())),
         common_words=common_word_filter.found(),
         concepts=len(concepts),
-        names=len(settled.cdb.name2info),
-        settled=settled.names,
-        types=dict(sorted(types.items())),
-        sha256=medcat_pack.digest(out),
+        types=dict(sorted(type_counts.items())),
     )
+
+
+def _choose_concepts(names: Sequence[Name]) -> list[Name]:
+    """Keep each name for one concept: the first with this primary name, otherwise the first.
+
+    MedCAT resolves ambiguous names by learned contexts, and without these it drops them.
+    """
+    chosen: dict[str, Name] = {}
+    for name in names:
+        key = name.name.lower()
+        if _is_preferred(name, chosen.get(key)):
+            chosen[key] = name
+    return [name for name in names if chosen[name.name.lower()] is name]
+
+
+def _is_preferred(name: Name, other: Name | None) -> bool:
+    """Return whether a name replaces an earlier one."""
+    if other is None:
+        return True
+    return name.status == "P" and other.status != "P"
 
 
 def _check_known(choice: NameChoice, occurring: Set[str]) -> None:
@@ -245,34 +282,16 @@ def _read_names(
         left_out: Reason -> number of names; updated.
         occurring: Types and sources of all names; updated.
     """
-
-    def select_names() -> Iterator[Name]:
-        for name in read(source.path, source.types, choice, left_out):
-            if not name.types:
-                raise AnnotateError(
-                    f"{source.path}: concept {name.concept} has no semantic types; set those of "
-                    f"concepts without any: --from {source.path}=T047"
-                )
-            occurring.update(name.types, name.source.split("|"))
-            reason = choice.refusal(name)
-            if reason:
-                left_out[reason] += 1
-            else:
-                yield name
-
-    return distinct(select_names(), left_out)
-
-
-def _count_kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
-    """Yield names and count them."""
-    for name in names:
-        kept["names"] += 1
-        yield name
-
-
-def _make_frames(names: Iterable[Name]) -> Iterator[Any]:
-    """Yield tables of names in MedCAT's columns."""
-    return database.make_frames(
-        (name.concept, name.name, name.source, name.status, "|".join(name.types), "")
-        for name in names
-    )
+    for name in read(source.path, source.types, choice, left_out):
+        if not name.types:
+            raise AnnotateError(
+                f"{source.path}: concept {name.concept} has no semantic types; set those of "
+                f"concepts without any: --from {source.path}=T047"
+            )
+        occurring.update(name.types, name.source.split("|"))
+        cleaned = name._replace(name=clean(name.name))
+        reason = choice.refusal(cleaned)
+        if reason:
+            left_out[reason] += 1
+        else:
+            yield cleaned

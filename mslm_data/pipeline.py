@@ -145,7 +145,10 @@ class SourceOptions(Stage, frozen=True, kw_only=True):
     ] = 0.8
     sample: Annotated[
         str,
-        Meta(description="Folder of the shipped sample corpus in `vocab/`. Default: no sample."),
+        Meta(
+            pattern=r"^(\w[\w.-]*(/\w[\w.-]*)*)?\Z",
+            description="Folder of the shipped sample corpus in `vocab/`. Default: no sample.",
+        ),
     ] = ""
     fetch: Annotated[
         tuple[Fetch, ...], Meta(description="Files of the corpus to download. Default: none.")
@@ -159,8 +162,11 @@ class AnnotateOptions(Stage, frozen=True, kw_only=True):
         str, Meta(description='Name of the annotator; "gold" keeps the source\'s mentions.')
     ] = "gold"
     sample: Annotated[
-        Mapping[str, str],
-        Meta(description="Option -> shipped file in `vocab/` that replaces it with `--sample`."),
+        Mapping[str, Any],
+        Meta(
+            description="Annotator of the sample, `use` and its options, whose files are below "
+            "`vocab/`. It replaces an annotator without options. Default: none."
+        ),
     ] = field(default_factory=dict)
     labels: Annotated[
         tuple[Annotated[str, Meta(min_length=1)], ...],
@@ -289,13 +295,17 @@ class Pipeline(Options, frozen=True, kw_only=True):
     def sampled(self) -> Pipeline:
         """Return the pipeline for the shipped sample.
 
-        Its annotator uses the shipped files, and its card describes the sample instead of the
-        corpus.
+        Its card describes the sample instead of the corpus. Its annotator is that of the sample,
+        unless another one or an option was chosen.
         """
-        files = {
-            name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()
-        }
-        annotate = replace(self.annotate, options={**files, **self.annotate.options})
+        annotate = self.annotate
+        if annotate.sample and not annotate.options:
+            options = dict(annotate.sample)
+            use = options.pop("use", annotate.use)
+            for name in options.keys() & set(FILES):
+                options[name] = str(resources.path("vocab", options[name]))
+            annotate = replace(annotate, use=use, options=options)
+
         title = f"Sample text in the form of: {self.about.title}" if self.about.title else ""
         about = replace(
             self.about,

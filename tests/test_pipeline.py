@@ -259,7 +259,21 @@ def test_read__keeps_the_options_of_a_repeated_annotator() -> None:
     found = pipeline.read("mimic", options={"annotate.use": "medcat"})
 
     assert found == pipeline.read("mimic")
-    assert set(found.sampled().annotate.options) == {"model_pack"}
+
+
+def test_sampled__replaces_an_annotator_without_options() -> None:
+    sample = pipeline.read("mimic").sampled().annotate
+    own = pipeline.read("mimic", sets=["annotate.model_pack=mine"]).sampled().annotate
+
+    assert (sample.use, sorted(sample.options)) == ("terms", ["plurals", "table"])
+    assert Path(sample.options["table"]).is_file()
+    assert (own.use, own.options) == ("medcat", {"model_pack": "mine"})
+
+
+@pytest.mark.parametrize("folder", ["../etc", "sample/../..", "/etc", "sample//x", ".."])
+def test_read__refuses_a_sample_outside_of_the_shipped_files(folder: str) -> None:
+    with pytest.raises(PipelineError, match="for option 'sample'"):
+        pipeline.read({"name": "x", "source": {"use": "conll", "sample": folder}})
 
 
 @pytest.mark.parametrize("name", ["blurb/bc2gm", "blurb/ebm-nlp", "blurb/ncbi-disease", "mimic"])

@@ -584,7 +584,6 @@ def test_audit__manual_shows_scores_of_open_concepts(
     real: Path,
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("medcat")
     pytest.importorskip("wordfreq")
     ontology = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
     drugs = real / "concepts" / "drugbank_open" / "drugbank_vocabulary.csv"
@@ -596,12 +595,13 @@ def test_audit__manual_shows_scores_of_open_concepts(
         "--from",
         f"{drugs}=T121",
         "--out",
-        tmp_path / "pack",
+        tmp_path / "t.csv",
         *options,
     )
     assert made.code == 0, made.err
-    model = ("--set", f"annotate.model_pack={tmp_path / 'pack'}")
-    built = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", *model)
+    model = ("--set", f"annotate.table={tmp_path / 't.csv'}")
+    terms = ("--set", "annotate.use=terms", "--set", "annotate.plurals=true", *model)
+    built = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", *terms)
     assert built.code == 0
 
     rows = []

@@ -141,7 +141,6 @@ def test_mask_stats__names_folders_that_cannot_be_mixed(folders: list[Path]) -> 
 def test_mask_stats__shows_no_patients_text_without_the_flag(
     folders: list[Path], tmp_path: Path
 ) -> None:
-    pytest.importorskip("medcat")
     done = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "notes")
     assert done.code == 0
 

@@ -11,13 +11,12 @@ import pytest
 
 import mslm_data as md
 from benchmarks import mimic_iv
-from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document, Part
 from mslm_data.io import resources
 from mslm_data.source.formats.notes import Notes
 from tests.cli.running import Done, run
 
-pytest.importorskip("medcat")
 CONCEPTS = resources.path("vocab", "sample/concepts.csv")
 SAMPLE = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
 VOCAB = resources.path("vocab", "sample/vocab.txt")
@@ -43,8 +42,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_concepts__accepts_spaces_between_types(tmp_path: Path) -> None:
     words = ("vocab", "concepts", "--from", CONCEPTS, "--common-words", "keep", "--json")
-    close = run(*words, "--types", "T047,T121", "--out", tmp_path / "a")
-    apart = run(*words, "--types", "T047, T121", "--out", tmp_path / "b", "--name", "a")
+    close = run(*words, "--types", "T047,T121", "--out", tmp_path / "a.csv")
+    apart = run(*words, "--types", "T047, T121", "--out", tmp_path / "b.csv")
 
     assert apart.code == 0, apart.err
     assert apart.json["types"] == close.json["types"]
@@ -81,7 +80,8 @@ def test_build__missing_input_or_model_is_explained(tmp_path: Path) -> None:
 
     assert nothing.code == no_model.code == 1
     assert "--input" in nothing.err
-    assert "annotate.model_pack=PACK" in no_model.err
+    for answer in ("annotate.model_pack=PACK", "annotate.use=terms", "annotate.use=none"):
+        assert answer in no_model.err
     assert not (tmp_path / "out").exists()
 
 
@@ -183,8 +183,8 @@ def test_build__writes_no_words_of_notes_outside_the_shards(tmp_path: Path) -> N
 
     done = run(
         "build", "--source", "mimic", "--input", tmp_path / "NOTEEVENTS.csv", "--out",
-        tmp_path / "out", "--tokenizer", VOCAB, "--set", f"annotate.model_pack={CONCEPTS}",
-        "--set", "source.max_loss=1",
+        tmp_path / "out", "--tokenizer", VOCAB, "--set", "annotate.use=terms",
+        "--set", f"annotate.table={CONCEPTS}", "--set", "source.max_loss=1",
     )  # fmt: skip
 
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
@@ -200,7 +200,8 @@ def test_build__rejects_a_folder_built_with_another_model(built: Path, tmp_path:
 
     done = run(
         "build", "--source", "mimic", "--sample", "--out", built, "--set", "encode.keep_text=true",
-        "--set", f"annotate.model_pack={tmp_path / 'fewer.csv'}",
+        "--set", "annotate.use=terms", "--set", "annotate.plurals=true",
+        "--set", f"annotate.table={tmp_path / 'fewer.csv'}",
     )  # fmt: skip
 
     assert done.code == 1
@@ -211,8 +212,7 @@ def test_build__terms_and_other_annotators_work_without_medcat(tmp_path: Path) -
     (tmp_path / "terms.csv").write_text("name,label\nnausea,Symptom\ninsulin,Treatment\n")
 
     done = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", "--json",
-               "--set", "annotate.use=terms", "--set", f"annotate.table={tmp_path / 'terms.csv'}",
-               "--set", "annotate.sample={}")  # fmt: skip
+               "--set", "annotate.use=terms", "--set", f"annotate.table={tmp_path / 'terms.csv'}")  # fmt: skip
 
     assert done.code == 0
     assert done.json["splits"]["train"]["mentions"] > 0
@@ -224,18 +224,19 @@ def test_build__counts_of_real_notes_are_correct(real: Path, tmp_path: Path) -> 
     done = run(
         "build", "--source", "mimic", "--input", notes, "--out", tmp_path, "--json", "--tokenizer",
         real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt", "--set",
-        f"annotate.model_pack={CONCEPTS}", "--set", "encode.keep_text=true",
+        "annotate.use=terms", "--set", f"annotate.table={CONCEPTS}",
+        "--set", "encode.keep_text=true",
     )  # fmt: skip
 
     assert (done.json["read"], done.json["set_aside"], done.json["written"]) == (1345, 21, 1324)
     with gzip.open(notes, "rt", newline="", encoding="utf-8") as file:
         texts = {row["ROW_ID"]: row["TEXT"] for row in csv.DictReader(file)}
-    annotator = MedCat(model_pack=str(CONCEPTS)).load()
+    annotator = Terms(table=str(CONCEPTS)).start()
     names: dict[str, set[str]] = {}
     for part in Notes(pattern="*").cut(Part(str(notes)), target_bytes=1 << 30):
         for record in Notes(pattern="*", placeholders="token").read(part):
             if isinstance(record, Document):
-                (found,) = annotator.find([record])
+                (found,) = made.annotated(annotator, [record])
                 names[record.id] = {
                     " ".join(record.text[span.start : span.end].split()) for span in found.spans
                 }

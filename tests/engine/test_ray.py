@@ -433,8 +433,6 @@ def test_start__reports_insufficient_memory_or_disk(
 @pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
 def test_build__writes_the_same_bytes(name: str, ray: Any, tmp_path: Path) -> None:
     pipeline = read(name, sets=("shard.input_bytes=3000",)).sampled()
-    if pipeline.annotate.use == "medcat":
-        pytest.importorskip("medcat")
     inputs = [made.SAMPLE / Path(name).name]
     made.build(pipeline, inputs, made.word_piece(), tmp_path / "here", workers=1)
 

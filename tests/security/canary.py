@@ -54,7 +54,6 @@ def build_words(notes: Path, out: Path, *more: object) -> list[str]:
     sets = (
         "annotate.use=terms",
         f"annotate.table={CONCEPTS}",
-        "annotate.sample={}",
         "shard.input_bytes=3000",
         "source.max_loss=1",
     )

@@ -67,7 +67,7 @@ def commands(folder: Path) -> None:
         "segment.use=spacy",
         f"segment.model={model}",
     )
-    sets = [word for assignment in (*spacy, "annotate.sample={}") for word in ("--set", assignment)]
+    sets = [word for assignment in spacy for word in ("--set", assignment)]
     command("build", "--source", "mimic", "--sample", "--out", folder / "spacy", *sets)
     genes, notes = folder / "blurb" / "bc2gm", folder / "mimic"
     command("mask-stats", genes, "--sweep")
@@ -76,10 +76,10 @@ def commands(folder: Path) -> None:
     command("vocab", "anchors", genes, "--general", folder / "blurb" / "jnlpba", "--min-count", 2)
     command("vocab", "scores", "frequency", genes)
     concepts = path("vocab", "sample/concepts.csv")
-    command("vocab", "concepts", "--from", concepts, "--out", folder / "pack")
+    command("vocab", "concepts", "--from", concepts, "--out", folder / "t.csv")
     command("inspect", genes, "--strategy", "joint", "--strategy", "pmi")
     command("audit", notes, "--gold", path("vocab", "sample/ncbi-disease"), "--gold-source", "blurb/ncbi-disease",
-            "--label", "Disease=Disease", "--set", f"annotate.model_pack={concepts}")  # fmt: skip
+            "--label", "Disease=Disease", "--set", f"annotate.table={concepts}")  # fmt: skip
     assert not loud_loggers()
 
 

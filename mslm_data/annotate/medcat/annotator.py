@@ -141,9 +141,10 @@ class MedCat(Options, frozen=True, kw_only=True):
     def _path(self) -> Path:
         if not self.model_pack:
             raise AnnotateError(
-                "annotator 'medcat': no model_pack given; pass --set "
-                "annotate.model_pack=PACK with a MedCAT model pack, or make one with "
-                "`mslm-data vocab concepts`"
+                "annotator 'medcat': no model_pack given; pass --set annotate.model_pack=PACK with "
+                "a pack of MedCAT 2. Without a pack, --set annotate.use=terms finds the names of a "
+                "table, which `mslm-data vocab concepts` makes, and --set annotate.use=none builds "
+                "without mentions"
             )
         return Path(self.model_pack)
 

@@ -265,7 +265,7 @@ def test_sampled__replaces_an_annotator_without_options() -> None:
     sample = pipeline.read("mimic").sampled().annotate
     own = pipeline.read("mimic", sets=["annotate.model_pack=mine"]).sampled().annotate
 
-    assert (sample.use, sorted(sample.options)) == ("terms", ["plurals", "table"])
+    assert (sample.use, sorted(sample.options)) == ("terms", ["case", "plurals", "table"])
     assert Path(sample.options["table"]).is_file()
     assert (own.use, own.options) == ("medcat", {"model_pack": "mine"})
 

@@ -600,8 +600,10 @@ def test_audit__manual_shows_scores_of_open_concepts(
     )
     assert made.code == 0, made.err
     model = ("--set", f"annotate.table={tmp_path / 't.csv'}")
-    terms = ("--set", "annotate.use=terms", "--set", "annotate.plurals=true", *model)
-    built = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", *terms)
+    built = run(
+        "build", "--source", "mimic", "--sample", "--out", tmp_path / "out", "--set", "annotate.use=terms",
+        "--set", "annotate.plurals=true", "--set", "annotate.case=short", *model,
+    )  # fmt: skip
     assert built.code == 0
 
     rows = []

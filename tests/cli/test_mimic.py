@@ -200,7 +200,7 @@ def test_build__rejects_a_folder_built_with_another_model(built: Path, tmp_path:
 
     done = run(
         "build", "--source", "mimic", "--sample", "--out", built, "--set", "encode.keep_text=true",
-        "--set", "annotate.use=terms", "--set", "annotate.plurals=true",
+        "--set", "annotate.use=terms", "--set", "annotate.plurals=true", "--set", "annotate.case=short",
         "--set", f"annotate.table={tmp_path / 'fewer.csv'}",
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts.making import ConceptFile, TableReport, make_table, parse_input
+from mslm_data.lexicon.concepts.making import ConceptFile, ConceptReport, make_table, parse_input
 from mslm_data.lexicon.concepts.names import Name, NameChoice, clean
 from tests import made
 from tests.cli.running import run
@@ -71,7 +71,7 @@ def umls(folder: Path) -> Path:
     return write(folder / "MRCONSO.RRF", MRCONSO)
 
 
-def balanced(report: TableReport) -> bool:
+def balanced(report: ConceptReport) -> bool:
     return report.read == report.kept + sum(report.left_out.values())
 
 

@@ -67,7 +67,7 @@ def test_main__all_files_of_commands_are_private(
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
         ("vocab", "scores", "frequency", out),
-        ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "packs" / "mine"),
+        ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "tables" / "mine.csv"),
     )
 
     done = [run(*words) for words in commands]

@@ -12,7 +12,7 @@ from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.concepts.common_words import CommonWordsRule
-    from mslm_data.lexicon.concepts.making import TableReport
+    from mslm_data.lexicon.concepts.making import ConceptReport
 
 _SHOWN_WORDS = 12
 """Maximum number of printed common words."""
@@ -159,7 +159,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, text.upper().split(","))))
 
 
-def _print(report: TableReport) -> None:
+def _print(report: ConceptReport) -> None:
     """Print a table of the names, and the common words among them."""
     rows = [("names read", report.read)]
     rows += [(f"left out: {reason}", count) for reason, count in report.left_out.items()]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
-from mslm_data.io.files import write_whole
+from mslm_data.io.files import make_folder, write_whole
 from mslm_data.lexicon.concepts import branches as ontology_branches
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
 from mslm_data.lexicon.concepts.branches import BranchChoice
@@ -43,7 +43,7 @@ class ConceptFile(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableReport:
+class ConceptReport:
     """Number of names by outcome.
 
     Attributes:
@@ -92,7 +92,7 @@ def make_table(
     branches: BranchChoice | None = None,
     common_words: CommonWordsRule = "warn",
     labels: str = "semantic_types.toml",
-) -> TableReport:
+) -> ConceptReport:
     """Write a table of terms with `COLUMNS`; equal inputs give equal bytes.
 
     A name of several concepts is kept for one of them: the first with this primary name, otherwise
@@ -163,11 +163,12 @@ def make_table(
     for name in kept:
         concept = name.concept
         table.writerow((name.name, label_of[concept], concept, "|".join(types[concept])))
+    make_folder(out.parent)
     write_whole(out, [text.getvalue().encode()])
 
     concepts = {name.concept for name in kept}
     type_counts = Counter(type_id for concept in concepts for type_id in types[concept])
-    return TableReport(
+    return ConceptReport(
         read=len(kept) + left_out.total(),
         kept=len(kept),
         left_out=dict(sorted(left_out.items())),

@@ -18,6 +18,7 @@ from benchmarks import notes as invented
 from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, same, unless_absent
 from benchmarks.inputs import Inputs
 from benchmarks.watch import Figure, watched
+from mslm_data.annotate.medcat.pack import digest
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents
 from mslm_data.io import resources
@@ -40,7 +41,7 @@ class Corpus(NamedTuple):
     Attributes:
         notes: CSV file with the columns of NOTEEVENTS.
         table: Concept table with MedCAT's columns.
-        pack: MedCAT model pack of the same concepts.
+        pack: Model pack of the same concepts, made by MedCAT.
     """
 
     notes: Path
@@ -104,7 +105,13 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
     texts = _texts(notes)
     documents = [Document(id=str(i), text=text) for i, text in enumerate(texts)]
 
-    ours = MedCat(model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99).load()
+    ours = MedCat(
+        model_pack=str(pack),
+        sha256=digest(pack),
+        tokenizer="words",
+        not_inside="",
+        max_line_breaks=99,
+    ).load()
     cat = _medcat(table, notes.parent)
 
     their_places = [_entity_places(cat.get_entities(text)) for text in texts]
@@ -254,7 +261,10 @@ def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> li
     """
     options = {
         "terms": ("annotate.use=terms", f"annotate.table={corpus.table}"),
-        "medcat": (f"annotate.model_pack={corpus.pack}",),
+        "medcat": (
+            f"annotate.model_pack={corpus.pack}",
+            f"annotate.sha256={digest(corpus.pack)}",
+        ),
     }
     figures: dict[tuple[str, int], list[Figure]] = {
         ("terms", 1): [],

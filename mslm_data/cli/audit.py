@@ -102,7 +102,7 @@ def command(
 
     \b
     Example:
-        mslm-data audit shards/mimic --set annotate.model_pack=PACK \\
+        mslm-data audit shards/mimic --set annotate.table=TERMS.csv \\
             --gold NCBI_corpus --gold-source blurb/ncbi-disease \\
             --gold-set source.use=pubtator --label Disease=Disease
     """  # noqa: D301 - click wants the character

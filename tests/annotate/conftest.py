@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.annotate.medcat_made import make_pack, write_table
+from tests.annotate.medcat_made import load, make_pack, write_table
 
 
 @pytest.fixture(scope="session")
@@ -19,16 +19,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model pack made from the table by MedCAT."""
     pytest.importorskip("medcat")
-    return make_pack(table, tmp_path_factory.mktemp("packs") / "pack", form="json")
+    return make_pack(table, tmp_path_factory.mktemp("packs") / "pack")
 
 
 @pytest.fixture(scope="session")
-def running(table: Path) -> Any:
-    """The loaded table."""
-    pytest.importorskip("medcat")
-    from mslm_data.annotate.medcat.annotator import MedCat
-
-    return MedCat(model_pack=str(table)).load()
+def running(pack: Path) -> Any:
+    """The loaded pack."""
+    return load(pack)
 
 
 @pytest.fixture

@@ -42,13 +42,15 @@ def labels(path: Path, names: Sequence[str]) -> str:
 
 def medcat(folder: Path) -> Fixture:
     pytest.importorskip("medcat", reason="medcat is not installed")
-    pytest.importorskip(
-        "mslm_data.annotate.medcat.annotator", reason="the annotator is not written yet"
-    )
-    one, other = (
-        concepts(folder / name, names) for name, names in [("a.csv", NAMES), ("b.csv", NAMES[:2])]
-    )
-    return Fixture({"model_pack": one}, {"model_pack": other})
+    from mslm_data.annotate.medcat.pack import digest
+    from tests.annotate.medcat_made import make_pack
+
+    options = []
+    for name, names in (("a", NAMES), ("b", NAMES[:2])):
+        table = Path(concepts(folder / f"{name}.csv", names))
+        pack = make_pack(table, folder / name)
+        options.append({"model_pack": str(pack), "sha256": digest(pack)})
+    return Fixture(*options)
 
 
 def concepts(path: Path, names: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.cached import FoundMentions
+from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
-from mslm_data.annotate.medcat.tokenizer import LEMMAS
+from mslm_data.annotate.medcat.pack import digest
 from mslm_data.data.document import Document, Placeholder
 from tests import made
 
@@ -32,7 +33,7 @@ C9900011,lung cancer,T,P,T191,
 C9900012,cold,T,A,T047,
 C9900013,cold,T,P,T184,
 """
-"""Nested names, an unlabelled type that overlaps a labelled one, two labels, an ambiguous name."""
+"""Nested names, an unlabelled type that overlaps a labelled one, two labels, a name of two concepts."""
 
 _WORDS = re.findall(
     r"\S+",
@@ -69,7 +70,7 @@ def write_table(path: Path, text: str = CONCEPTS) -> Path:
 
 
 def make_cat(
-    table: Path, *, provider: str = LEMMAS, settings: Mapping[str, Any] | None = None
+    table: Path, *, provider: str = "regex", settings: Mapping[str, Any] | None = None
 ) -> Any:
     """Make a model by MedCAT's own maker.
 
@@ -94,26 +95,22 @@ def make_cat(
     return import_module("medcat.cat").CAT(cdb, vocabulary, config)
 
 
-def make_pack(
-    table: Path,
-    folder: Path,
-    *,
-    provider: str = LEMMAS,
-    settings: Mapping[str, Any] | None = None,
-    form: str = "dill",
-) -> Path:
-    """Save a model from `make_cat` as a pack of MedCAT, by default with pickles."""
-    cat = make_cat(table, provider=provider, settings=settings)
-    cat.config.general.nlp.provider = "regex"
+def make_pack(table: Path, folder: Path, settings: Mapping[str, Any] | None = None) -> Path:
+    """Save a model from `make_cat` as a pack of MedCAT, which has pickles."""
+    cat = make_cat(table, settings=settings)
     with without_snapshot():
         saved = cat.save_model_pack(
             str(folder.parent),
             pack_name=folder.name,
-            serialiser_type=form,
             make_archive=False,
             add_hash_to_pack_name=False,
         )
     return Path(saved)
+
+
+def load(pack: Path, **options: Any) -> LoadedMedCat:
+    """Load a pack, named by its digest."""
+    return MedCat(model_pack=str(pack), sha256=digest(pack), **options).load()
 
 
 def notes(count: int, *, seed: int) -> list[str]:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
+from mslm_data.annotate.medcat.pack import digest
 from mslm_data.annotate.plurals import singular
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.reason import Reason
-from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo
 from mslm_data.lexicon.concepts.names import NameChoice, clean
 from tests import made
-from tests.annotate.medcat_made import annotated, found, notes, write_table
+from tests.annotate.medcat_made import annotated, found, load, make_pack, notes, write_table
 
 pytest.importorskip("medcat")
 
@@ -53,10 +53,6 @@ def test_annotate__finds_mentions_beside_concepts_of_other_types(running: Loaded
 
 def test_annotate__uses_the_first_of_two_labels(running: LoadedMedCat) -> None:
     assert found(running, "methadone dependence") == [("methadone dependence", "Treatment")]
-
-
-def test_annotate__assigns_an_ambiguous_name_to_its_primary_concept(running: LoadedMedCat) -> None:
-    assert [span.concept for span in annotated(running, "a cold").spans] == ["C9900013"]
 
 
 @pytest.mark.parametrize(
@@ -94,54 +90,26 @@ def _places(text: str, *pieces: str) -> list[Placeholder]:
     return [Placeholder(text.index(piece), text.index(piece) + len(piece)) for piece in pieces]
 
 
-def test_annotate__excludes_low_scores(table: Path) -> None:
-    running = MedCat(model_pack=str(table), min_score=0.5).load()
-    running._cat, running._finder = _Stub(running._cat, score=0.4), None
+def test_annotate__excludes_low_scores(pack: Path) -> None:
+    running = load(pack, min_score=0.5)
+    running._cat, running._finder = _Unsure(running._cat), None
 
     result = annotated(running, "pain")
 
     assert (result.spans, result.left_out) == ([], {Reason("score below min_score"): 1})
 
 
-def test_annotate__filters_by_meta_annotations(table: Path) -> None:
-    running = MedCat(model_pack=str(table)).load()
-    running._options = MedCat(model_pack=str(table), keep_meta={"Status": ("Affirmed",)})
-    running._finder = None
-    text = "pain and stroke"
+class _Unsure:
+    """MedCAT with low scores."""
 
-    running._cat = _Stub(running._cat, meta={"pain": "Negated", "stroke": "Affirmed"})
-
-    assert found(running, text) == [("stroke", "Disease")]
-    assert annotated(running, text).left_out == {Reason("meta-annotation Status"): 1}
-    running._options = MedCat(model_pack=str(table), keep_meta={"Statsu": ("Affirmed",)})
-    with pytest.raises(
-        AnnotateError, match=r"expected a meta-annotation of the pack \(Status\), got 'Statsu'"
-    ):
-        annotated(running, text)
-
-
-class _Stub:
-    """MedCAT with other scores and with meta-annotations."""
-
-    def __init__(self, cat: Any, *, score: float = 1.0, meta: dict[str, str] | None = None) -> None:
-        self._cat, self._score, self._meta = cat, score, meta or {}
+    def __init__(self, cat: Any) -> None:
+        self._cat = cat
 
     def __call__(self, text: str) -> Any:
         document = self._cat(text)
         for entity in document.linked_ents:
-            entity.context_similarity = self._score
+            entity.context_similarity = 0.4
         return document
-
-    def get_addon_output(self, entity: Any) -> dict[str, Any]:
-        return {
-            "meta_anns": {
-                "Status": {
-                    "value": self._meta[entity.base.text],
-                    "confidence": 1.0,
-                    "name": "Status",
-                }
-            }
-        }
 
 
 def test_annotate__does_not_depend_on_other_documents(running: LoadedMedCat) -> None:
@@ -152,49 +120,19 @@ def test_annotate__does_not_depend_on_other_documents(running: LoadedMedCat) -> 
     assert together == [running.find([document])[0] for document in documents]
 
 
-def test_load__passes_settings_to_medcat(table: Path) -> None:
-    running = MedCat(
-        model_pack=str(table), settings={"components": {"ner": {"upper_case_limit_len": 3}}}
-    ).load()
-
-    assert found(running, "chf") == [("chf", "Disease")]
-
-
 @pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, ["headache", "headaches"]),
-        ({"tokenizer": "words"}, ["headaches"]),
-        ({"settings": {"cdb_maker": {"name_versions": ["LOWER"]}}}, ["headaches"]),
-    ],
+    ("tokenizer", "expected"),
+    [("lemmas", ["headache", "headaches"]), ("words", ["headache"])],
 )
-def test_load__reads_the_names_of_a_table_with_its_options(
-    options: dict[str, Any], expected: list[str], tmp_path: Path
+def test_load__looks_up_singulars_or_words(
+    tokenizer: str, expected: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "c.csv").write_text("cui,name,type_ids\nC1,headaches,T184\n", encoding="utf-8")
-    running = MedCat(model_pack=str(tmp_path / "c.csv"), **options).load()
+    table = write_table(tmp_path / "c.csv", "cui,name,type_ids\nC1,headache,T184\n")
+    pack = make_pack(table, tmp_path / "pack")
 
-    assert [text for text, _ in found(running, "headache or headaches")] == expected
+    loaded = load(pack, tokenizer=tokenizer)
 
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"components": {"nre": {}}},
-            "annotate.settings.components: MedCAT has no setting 'nre'; did you mean 'ner'",
-        ),
-        (
-            {"general": {"separator": ["~"]}},
-            "annotate.settings.general.separator: expected a value like '~'",
-        ),
-    ],
-)
-def test_start__rejects_unknown_settings(
-    settings: dict[str, Any], message: str, table: Path
-) -> None:
-    with pytest.raises(AnnotateError, match=message):
-        MedCat(model_pack=str(table), settings=settings).start()
+    assert [text for text, _ in found(loaded, "headache or headaches")] == expected
 
 
 def test_annotate__finds_mentions_in_real_notes(real: Path, tmp_path: Path) -> None:
@@ -208,7 +146,10 @@ def test_annotate__finds_mentions_in_real_notes(real: Path, tmp_path: Path) -> N
     ]
     table = write_table(tmp_path / "concepts.csv", real_concepts(real / "concepts", texts))
 
-    results = made.annotated(MedCat(model_pack=str(table)).start(), documents)
+    pack = make_pack(table, tmp_path / "pack")
+    annotator = MedCat(model_pack=str(pack), sha256=digest(pack))
+
+    results = made.annotated(annotator.start(), documents)
 
     mentions = 0
     for document, result in zip(documents, results, strict=True):

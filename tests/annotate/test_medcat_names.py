@@ -7,26 +7,27 @@ from typing import Any
 
 import pytest
 
-from mslm_data.annotate.medcat import database, names
 from mslm_data.annotate.medcat import model as medcat_model
-from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.annotate.medcat import names
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
-from tests.annotate.medcat_made import notes, table_of, write_table
+from mslm_data.errors import AnnotateError
+from tests.annotate.medcat_made import load, make_cat, make_pack, notes, table_of, write_table
 
 pytest.importorskip("medcat")
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "short names": {"components": {"ner": {"min_name_len": 1, "upper_case_limit_len": 2}}},
-    "long names": {"components": {"ner": {"min_name_len": 5, "upper_case_limit_len": 9}}},
-    "nothing skipped": {"components": {"ner": {"max_skip_tokens": 0}}},
+    "short names": {"components.ner.min_name_len": 1, "components.ner.upper_case_limit_len": 2},
+    "long names": {"components.ner.min_name_len": 5, "components.ner.upper_case_limit_len": 9},
+    "nothing skipped": {"components.ner.max_skip_tokens": 0},
     "much skipped": {
-        "components": {"ner": {"max_skip_tokens": 5}},
-        "preprocessing": {"skip_stopwords": True, "keep_punct": [":"]},
+        "components.ner.max_skip_tokens": 5,
+        "preprocessing.skip_stopwords": True,
+        "preprocessing.keep_punct": {":"},
     },
-    "all by context": {"components": {"linking": {"disamb_length_limit": 99}}},
-    "some left out": {"components": {"linking": {"filters": {"cuis_exclude": ["C9900001"]}}}},
+    "all by context": {"components.linking.disamb_length_limit": 99},
+    "some left out": {"components.linking.filters.cuis_exclude": {"C9900001"}},
 }
 
 
@@ -55,24 +56,22 @@ def agreed(cat: Any, texts: list[str]) -> list[Place]:
 @pytest.mark.parametrize("tokenizer", ["lemmas", "words"])
 def test_find__equals_medcat(tokenizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(300, seed=1))
-    options: dict[str, Any] = {"tokenizer": tokenizer, "settings": settings}
-    running = MedCat(model_pack=str(table), **options).load()
+    running = load(make_pack(table, tmp_path / "pack", settings), tokenizer=tokenizer)
 
     every = agreed(running._cat, ["", " ", *notes(40, seed=2)])
 
-    assert (len(every) > 200) == (settings is not SETTINGS["all by context"])
+    assert (len(every) > 100) == (settings is not SETTINGS["all by context"])
 
 
 def test_find__equals_medcat_when_contexts_decide(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
-    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(database.configuration())
-    learned = medcat_model.make_model(maker.prepare_csvs(database.read_frames(table)))
+    learned = make_cat(table)
     draw = np.random.default_rng(0)
     for word in list(learned.vocab.vocab):
         learned.vocab.add_word(word, 1, draw.normal(size=16))
     learned.trainer.train_unsupervised(notes(30, seed=7), nepochs=1)
-    medcat_model._settle(learned.config, tokenizer="lemmas", settings={})
+    medcat_model.settle(learned.config, where="", tokenizer="lemmas")
     cat = import_module("medcat.cat").CAT(learned.cdb, learned.vocab, learned.config)
 
     every = agreed(cat, notes(60, seed=3))
@@ -81,10 +80,10 @@ def test_find__equals_medcat_when_contexts_decide(tmp_path: Path) -> None:
 
 
 def test_find__results_do_not_depend_on_the_cache(
-    table: Path, monkeypatch: pytest.MonkeyPatch
+    pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "_MAX_KNOWN", 5)
-    running = MedCat(model_pack=str(table)).load()
+    running = load(pack)
 
     agreed(running._cat, notes(20, seed=4))
 
@@ -92,18 +91,27 @@ def test_find__results_do_not_depend_on_the_cache(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"components": {"ner": {"check_upper_case_names": True}}},
-        {"components": {"ner": {"try_reverse_word_order": True}}},
-        {"components": {"linking": {"always_calculate_similarity": True}}},
-        {"components": {"linking": {"similarity_threshold_type": "dynamic"}}},
-        {"components": {"linking": {"similarity_threshold": 1.5}}},
-        {"general": {"spell_check": True}},
+        {"components.ner.check_upper_case_names": True},
+        {"components.ner.try_reverse_word_order": True},
+        {"components.linking.always_calculate_similarity": True},
+        {"components.linking.similarity_threshold_type": "dynamic"},
+        {"components.linking.similarity_threshold": 1.5},
     ],
 )
-def test_make_finder__uses_medcat_for_rare_settings(settings: dict[str, Any], table: Path) -> None:
-    running = MedCat(model_pack=str(table), settings=settings).load()
+def test_make_finder__uses_medcat_for_rare_settings(
+    settings: dict[str, Any], table: Path, tmp_path: Path
+) -> None:
+    running = load(make_pack(table, tmp_path / "pack", settings))
 
     assert make_finder(running._cat) is None
     assert plain(running._concepts("low back pain")) == plain(
         read_concepts(running._cat("low back pain"))
     )
+
+
+def test_load__rejects_components_that_it_would_replace(table: Path) -> None:
+    cat = make_cat(table)
+    cat.config.components.tagging.comp_name = "mine"
+
+    with pytest.raises(AnnotateError, match="own component tagging, got 'mine'"):
+        medcat_model.settle(cat.config, where="pack", tokenizer="words")

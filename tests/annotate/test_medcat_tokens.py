@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.medcat import database
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat.library import import_module
-from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
+from mslm_data.annotate.medcat.tokenizer import WORDS
 from mslm_data.annotate.plurals import singular
-from tests.annotate.medcat_made import CONCEPTS, entities, notes, table_of, write_table
+from tests.annotate.medcat_made import CONCEPTS, entities, make_cat, notes, table_of, write_table
 from tests.support.cases import long
 
 pytest.importorskip("medcat")
@@ -54,24 +53,19 @@ def lemmatising(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(provider: str, model: Path, versions: list[str]) -> Any:
-    made = database.configuration()
-    made.general.nlp.provider = provider
-    made.general.nlp.modelname = str(model)
-    made.cdb_maker.name_versions = versions
-    return made
-
-
-def model(provider: str, spacy_model: Path, versions: list[str], table: Path) -> Any:
-    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(
-        config(provider, spacy_model, versions)
-    )
-    return medcat_model.make_model(maker.prepare_csvs(database.read_frames(table)))
+def model(spacy_model: Path, versions: list[str], table: Path) -> Any:
+    """Make a model with MedCAT's spaCy tokenizer."""
+    settings = {
+        "general.nlp.modelname": str(spacy_model),
+        "general.spell_check": False,
+        "cdb_maker.name_versions": versions,
+    }
+    return make_cat(table, provider="spacy", settings=settings)
 
 
 def as_we_run(cat: Any, tokenizer: str) -> Any:
     """Configure a model like the annotator, but with MedCAT's own removal of overlaps."""
-    medcat_model._settle(cat.config, tokenizer=tokenizer, settings={})
+    medcat_model.settle(cat.config, where="", tokenizer=tokenizer)
     cat.config.general.show_nested_entities = False
     return import_module("medcat.cat").CAT(cat.cdb, cat.vocab, cat.config)
 
@@ -80,7 +74,7 @@ def as_we_run(cat: Any, tokenizer: str) -> Any:
 def both(diacritics: bool) -> tuple[Any, Any]:
     """Our tokenizer, and MedCAT's with spaCy."""
     import_module()
-    settings = database.configuration()
+    settings = import_module("medcat.config.config").Config()
     settings.general.diacritics = diacritics
     ours = import_module("medcat.tokenizing.tokenizers").create_tokenizer(WORDS, settings)
     split_all = import_module("medcat.tokenizing.spacy_impl.tokenizers").spacy_split_all
@@ -105,16 +99,13 @@ def test_tokenizer__splits_like_spacy(diacritics: bool, text: str) -> None:
 @pytest.mark.parametrize("seed", [0, *long(1)])
 def test_words__finds_the_mentions_of_spacy(seed: int, tmp_path: Path, blank: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=seed))
-    theirs = model("spacy", blank, ["LOWER"], table)
-    ours = as_we_run(model(WORDS, blank, ["LOWER"], table), "words")
+    theirs = model(blank, ["LOWER"], table)
+    expected = [entities(theirs, text) for text in notes(100, seed=seed)]
 
-    found = 0
-    for text in notes(100, seed=seed):
-        expected = entities(theirs, text)
-        assert entities(ours, text) == expected
-        found += len(expected)
+    ours = as_we_run(theirs, "words")
 
-    assert found > 500
+    assert [entities(ours, text) for text in notes(100, seed=seed)] == expected
+    assert sum(map(len, expected)) > 500
 
 
 @pytest.mark.long
@@ -123,7 +114,7 @@ def test_words__finds_the_mentions_of_spacy_after_equal_training(
 ) -> None:
     np = pytest.importorskip("numpy")
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
-    theirs = model("spacy", blank, ["LOWER"], table)
+    theirs = model(blank, ["LOWER"], table)
     draw = np.random.default_rng(0)
     for word in list(theirs.vocab.vocab):
         theirs.vocab.add_word(word, 1, draw.normal(size=16))
@@ -141,42 +132,18 @@ def test_words__finds_the_mentions_of_spacy_with_equal_lemmas(
     tmp_path: Path, lemmatising: Path
 ) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=4))
-    theirs = model("spacy", lemmatising, ["LOWER", "CLEAN"], table)
-    ours = as_we_run(model(LEMMAS, lemmatising, ["LOWER", "CLEAN"], table), "lemmas")
+    theirs = model(lemmatising, ["LOWER", "CLEAN"], table)
+    expected = [entities(theirs, text) for text in notes(60, seed=5)]
 
-    for text in notes(60, seed=5):
-        assert entities(ours, text) == entities(theirs, text)
+    ours = as_we_run(theirs, "lemmas")
+
+    assert [entities(ours, text) for text in notes(60, seed=5)] == expected
 
 
 def test_words__finds_plurals(tmp_path: Path) -> None:
-    table = write_table(tmp_path / "concepts.csv", f"{CONCEPTS}C9900014,headaches,T,P,T184,\n")
-    cat = medcat_model.make_model(database.build_database(database.read_frames(table)).cdb)
+    table = write_table(tmp_path / "concepts.csv", f"{CONCEPTS}C9900014,headache,T,P,T184,\n")
+    cat = as_we_run(make_cat(table), "lemmas")
 
-    assert [found[2] for found in entities(cat, "strokes, headache and Lung Cancers")] == [
+    assert [found[2] for found in entities(cat, "strokes, headaches and Lung Cancers")] == [
         "C9900008", "C9900014", "C9900011",
     ]  # fmt: skip
-
-
-def test_token__stores_attributes_of_a_component_per_token() -> None:
-    tokenizer, _ = both(False)
-    first, second = [token for token in tokenizer("pain pain") if token.text == "pain"]
-
-    first.to_skip, first.norm = True, "ache"
-
-    assert (first.to_skip, first.norm, first.text_versions) == (True, "ache", ["ache", "pain"])
-    assert (second.to_skip, second.norm, second.text_versions) == (False, "pain", ["pain"])
-
-
-def test_span__stores_values_of_addons_per_span() -> None:
-    tokenizer, _ = both(False)
-    tokenizer.get_entity_class().register_addon_path("test_meta", def_val="none")
-    document = tokenizer("low back pain")
-    span = tokenizer.create_entity(document, 1, 3, "concept")
-
-    span.set_addon_data("test_meta", "negated")
-
-    assert (span.text, span.start_index, span.end_index, len(span)) == ("back pain", 1, 2, 2)
-    assert (
-        tokenizer.entity_from_tokens(document.tokens[1:3]).get_addon_data("test_meta") == "negated"
-    )
-    assert document[0:2].get_addon_data("test_meta") == "none"

@@ -542,7 +542,7 @@ def test_audit__asks_for_the_sentence_model_when_contexts_are_excluded(folder: P
 def test_audit__help_shows_a_runnable_example() -> None:
     lines = [line.strip() for line in run("audit", "--help").out.splitlines()]
 
-    first = lines.index("mslm-data audit shards/mimic --set annotate.model_pack=PACK \\")
+    first = lines.index("mslm-data audit shards/mimic --set annotate.table=TERMS.csv \\")
     assert lines[first + 1 : first + 3] == [
         "--gold NCBI_corpus --gold-source blurb/ncbi-disease \\",
         "--gold-set source.use=pubtator --label Disease=Disease",

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, CachedAnnotator, FoundMentions
@@ -36,19 +36,14 @@ class MedCat(Options, frozen=True, kw_only=True):
 
     model_pack: Annotated[
         str,
-        Meta(
-            description="Model pack of MedCAT 1 or 2 (folder or zip), or concept table (.csv) with "
-            "the columns of MedCAT, which is converted when annotation starts. Loading a pack runs "
-            "its code."
-        ),
+        Meta(description="Model pack of MedCAT 2, a folder or zip. Loading a pack runs its code."),
     ] = ""
     sha256: Annotated[
         str,
         Meta(
             pattern=r"^([0-9a-fA-F]{64})?\Z",
-            description="Digest of the pack, checked before loading; for a zip, also the SHA-256 "
-            "of the file. Required for packs that contain code. Concept tables and packs made by "
-            "`mslm-data vocab concepts` do not.",
+            description="Digest of the pack, checked before loading. It is the consent to run the "
+            "code of the pack, so it is given by the command or call, not by a pipeline file.",
         ),
     ] = ""
     types: Annotated[
@@ -68,21 +63,12 @@ class MedCat(Options, frozen=True, kw_only=True):
         ),
     ] = 0.0
     tokenizer: Annotated[
-        Literal["lemmas", "words", "pack"],
+        Literal["lemmas", "words"],
         Meta(
             description='"lemmas" also looks up plural nouns as singulars. "words" looks up words '
-            'as written; same results as MedCAT\'s spaCy tokenizer without lemmatizer. "pack" uses '
-            "the tokenizer of the pack, which is 30 times slower."
+            "as written; same results as MedCAT's spaCy tokenizer without lemmatizer."
         ),
     ] = "lemmas"
-    keep_meta: Annotated[
-        Mapping[str, tuple[str, ...]],
-        Meta(
-            description='Meta-annotation -> values to keep, such as `{"Status": ["Affirmed"]}`. '
-            "Default: empty, skip the meta-annotation models of the pack, which take 100 times "
-            "longer than all else."
-        ),
-    ] = field(default_factory=dict)
     not_inside: Annotated[str, Meta(description="Characters not allowed inside a mention.")] = (
         ";():"
     )
@@ -93,24 +79,22 @@ class MedCat(Options, frozen=True, kw_only=True):
             "are never allowed."
         ),
     ] = 1
-    settings: Annotated[
-        Mapping[str, Any],
-        Meta(
-            description="Settings of MedCAT, as nested tables, such as "
-            "`components.ner.min_name_len`."
-        ),
-    ] = field(default_factory=dict)
     weak: Annotated[
         bool, Meta(description="Whether to store concepts and confidences of mentions.")
     ] = True
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return a digest of the pack, the type table and the version of MedCAT."""
+        """Return a digest of the pack, the type table and the version of MedCAT.
+
+        Raises:
+            AnnotateError: From `pack.check_consent`, so that a build is refused before it writes.
+        """
         version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
         table = hashlib.sha256(semantic_types.find_table(self.types).read_bytes()).hexdigest()
-        return hashlib.sha256(f"{pack.digest(self._path())} {table} {version}".encode()).hexdigest()
+        checked = pack.check_consent(self._path(), self.sha256)
+        return hashlib.sha256(f"{checked} {table} {version}".encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels of the type table."""
@@ -126,13 +110,7 @@ class MedCat(Options, frozen=True, kw_only=True):
         copy = pack.checked(self._path(), self.sha256)
         with _without_collector():
             try:
-                cat = load_model(
-                    copy,
-                    tokenizer=self.tokenizer,
-                    meta=bool(self.keep_meta),
-                    settings=self.settings,
-                    prefer=types.label_by_type,
-                )
+                cat = load_model(copy, tokenizer=self.tokenizer)
             except AnnotateError as error:
                 # Name the pack of the user, not its private copy.
                 raise AnnotateError(str(error).replace(str(copy), self.model_pack)) from None
@@ -187,7 +165,7 @@ class LoadedMedCat:
                 f"{options.model_pack}: the pack's own filter (linking.filters.cuis) excludes "
                 f"all concepts with a label in {options.types}"
             )
-        self._finder = None if options.keep_meta else make_finder(cat)
+        self._finder = make_finder(cat)
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the mentions of documents, one by one."""
@@ -197,7 +175,7 @@ class LoadedMedCat:
         spans: list[Span] = []
         left_out: Counter[Reason] = Counter()
         for mention in self._concepts(overwrite(text, placeholders, _barrier)):
-            start, end, concept, similarity, entity = mention
+            start, end, concept, similarity = mention
             # A cosine similarity may be negative, or slightly above 1 by rounding.
             score = float(similarity)
             if not 0 <= score <= 1:
@@ -210,8 +188,6 @@ class LoadedMedCat:
                 reason = IN_PLACEHOLDER
             elif self._may_cross.search(text, start, end):
                 reason = self._crossing(text[start:end])
-            if not reason and self._options.keep_meta:
-                reason = self._other_meta(entity)
 
             if reason:
                 left_out[reason] += 1
@@ -233,20 +209,6 @@ class LoadedMedCat:
             max_line_breaks=self._options.max_line_breaks,
         )
         return Reason(crossed) if crossed else None
-
-    def _other_meta(self, entity: Any) -> Reason | None:
-        """Return the reason for a mention with an excluded meta-annotation, else None."""
-        meta = self._cat.get_addon_output(entity).get("meta_anns", {})
-        for name, values in self._options.keep_meta.items():
-            if name not in meta:
-                known = ", ".join(sorted(meta)) or "none"
-                raise AnnotateError(
-                    f"annotate.keep_meta: expected a meta-annotation of the pack ({known}), "
-                    f"got '{name}'"
-                )
-            if meta[name]["value"] not in values:
-                return Reason(f"meta-annotation {name}")
-        return None
 
 
 def _barrier(length: int) -> str:

@@ -29,14 +29,12 @@ class FoundConcept(NamedTuple):
         end: Character after the last.
         concept: Concept identifier.
         similarity: Confidence of MedCAT.
-        entity: Entity object of MedCAT. Default: None.
     """
 
     start: int
     end: int
     concept: str
     similarity: float
-    entity: Any = None
 
 
 class _Name(NamedTuple):
@@ -145,7 +143,6 @@ def read_concepts(document: Any) -> list[FoundConcept]:
             entity.base.end_char_index,
             entity.cui,
             entity.context_similarity,
-            entity,
         )
         for entity in entities
     ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any, ClassVar
 
 
 class Word:
@@ -55,8 +54,7 @@ class Token:
 
     Attributes:
         document: Document of the token.
-        word: Properties, shared by tokens with the same text. A component that changes a property
-            of this token replaces its word by a copy.
+        word: Properties, shared by tokens with the same text.
         char_index: First character.
         index: Index of the token in the document.
     """
@@ -76,27 +74,6 @@ class Token:
             return self.word.text + " "
         return self.word.text
 
-    def _change(self, name: str, value: Any) -> None:
-        """Replace the shared word of this token by a copy with a changed property."""
-        word = self.word
-        if getattr(word, name) == value:
-            return
-
-        members = {
-            "norm": word.norm,
-            "is_punctuation": word.is_punctuation,
-            "to_skip": word.to_skip,
-            name: value,
-        }
-        self.word = Word(
-            word.text,
-            lemma=word.lemma,
-            norm=str(members["norm"]),
-            is_punctuation=bool(members["is_punctuation"]),
-            to_skip=bool(members["to_skip"]),
-            is_stop=word.is_stop,
-        )
-
     base = property(lambda self: self)
     tag = property(lambda self: None)  # noqa: ARG005
     text = property(attrgetter("word.text"))
@@ -107,54 +84,12 @@ class Token:
     is_stop = property(attrgetter("word.is_stop"))
     is_digit = property(attrgetter("word.is_digit"))
     text_with_ws = property(_with_space)
-    is_punctuation = property(
-        attrgetter("word.is_punctuation"),
-        lambda self, value: self._change("is_punctuation", value),
-    )
-    to_skip = property(
-        attrgetter("word.to_skip"), lambda self, value: self._change("to_skip", value)
-    )
-    norm = property(attrgetter("word.norm"), lambda self, value: self._change("norm", value))
+    is_punctuation = property(attrgetter("word.is_punctuation"))
+    to_skip = property(attrgetter("word.to_skip"))
+    norm = property(attrgetter("word.norm"))
 
 
-class _Extras:
-    """Values stored by add-ons (MetaCAT) on documents and spans, by registered names."""
-
-    defaults: ClassVar[dict[str, Any]]
-
-    def __init_subclass__(cls) -> None:
-        cls.defaults = {}
-
-    @classmethod
-    def register_addon_path(cls, path: str, def_val: Any = None, force: bool = True) -> None:
-        """Register a name with its default value."""
-        if force or path not in cls.defaults:
-            cls.defaults[path] = def_val
-
-    def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        """Return the dictionary of values, and the key of this object."""
-        raise NotImplementedError
-
-    def set_addon_data(self, path: str, val: Any) -> None:
-        """Store a value under a registered name."""
-        values, key = self._place()
-        values[(path, *key)] = val
-
-    def get_addon_data(self, path: str) -> Any:
-        """Return the value stored under a name, or its default."""
-        values, key = self._place()
-        return values.get((path, *key), self.defaults.get(path))
-
-    def has_addon_data(self, path: str) -> bool:
-        """Return whether the value of a name is true."""
-        return bool(self.get_addon_data(path))
-
-    def get_available_addon_paths(self) -> list[str]:
-        """Return the registered names with a true value."""
-        return [path for path in self.defaults if self.has_addon_data(path)]
-
-
-class TokenSpan(_Extras):
+class TokenSpan:
     """A range of tokens of a document: MedCAT's `BaseEntity` and `MutableEntity`.
 
     Attributes:
@@ -196,11 +131,8 @@ class TokenSpan(_Extras):
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        return self.document.extras, (self.start_index, self.end_index)
 
-
-class TokenDocument(_Extras):
+class TokenDocument:
     """A text with its tokens: MedCAT's `BaseDocument` and `MutableDocument`."""
 
     base = property(lambda self: self)
@@ -211,7 +143,6 @@ class TokenDocument(_Extras):
         self.tokens: list[Token] = []
         self.ner_ents: list[TokenSpan] = []
         self.linked_ents: list[TokenSpan] = []
-        self.extras: dict[Any, Any] = {}
 
     def __iter__(self) -> Iterator[Token]:
         return iter(self.tokens)
@@ -232,6 +163,3 @@ class TokenDocument(_Extras):
     def isupper(self) -> bool:
         """Return whether the text is in capitals."""
         return self.text.isupper()
-
-    def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        return self.extras, ()

@@ -35,6 +35,8 @@ from mslm_data.registry import Option, Options, did_you_mean, from_options, list
 
 FILES = ("model_pack", "model", "table", "types")
 """Options of annotators and segmenters that are paths of files."""
+CONSENT = "sha256"
+"""Option of annotators that names a model whose code may run; never taken from a file."""
 NOT_TOML = (ValueError, RecursionError)
 """Errors of `tomllib`: its own is a ValueError, as is an integer that is too long."""
 KEPT_WHOLE = ("validation", "test")
@@ -320,8 +322,8 @@ class Pipeline(Options, frozen=True, kw_only=True):
     def effective(self) -> dict[str, Any]:
         """Return all options that can change the bytes of a folder, as plain values.
 
-        Paths of the tokenizer, of models and of other folders are left out, because the manifest
-        has their digests.
+        Paths of the tokenizer, of models and of other folders, and the consent to load a model are
+        left out, because the manifest has their digests.
         """
         tables: dict[str, Any] = msgspec.to_builtins(self)
         del tables["name"], tables["about"], tables["encode"]["tokenizer"]
@@ -333,7 +335,7 @@ class Pipeline(Options, frozen=True, kw_only=True):
 
         own_options = [tables["annotate"]["options"], tables["segment"]["options"]]
         for options in (*own_options, *_list_members(own_options[0])):
-            for name in FILES:
+            for name in (*FILES, CONSENT):
                 options.pop(name, None)
         return tables
 
@@ -411,7 +413,7 @@ def _read_file(name_or_path: str) -> dict[str, Any]:
     name = Path(name_or_path).stem if is_path else name_or_path
     try:
         text = Path(name_or_path).read_text("utf-8") if is_path else resources.pipeline_text(name)
-        return {"name": name, **tomllib.loads(text)}
+        tables = {"name": name, **tomllib.loads(text)}
     except NOT_TOML as error:
         raise PipelineError(f"pipeline '{name}': not TOML: {error}") from None
     except OSError as error:
@@ -419,6 +421,22 @@ def _read_file(name_or_path: str) -> dict[str, Any]:
             f"{name_or_path}: expected a pipeline file, found none ({error.strerror}); "
             "`mslm-data recipes` lists shipped ones"
         ) from None
+    _check_consent(name_or_path, tables)
+    return tables
+
+
+def _check_consent(path: str, tables: Mapping[str, Any]) -> None:
+    """Check that a file does not consent to run the code of a model, which only its user can."""
+    annotate = tables.get("annotate")
+    if not isinstance(annotate, dict):
+        return
+    for table in (annotate, *_list_members(annotate)):
+        if table.get(CONSENT):
+            raise PipelineError(
+                f"{path}, [annotate]: expected no {CONSENT}: it consents to run the code of a "
+                f"model, so it is given by the command (--set annotate.{CONSENT}=DIGEST) or the "
+                "call (options), by someone who trusts the model; remove it from the file"
+            )
 
 
 def _with_own_options(table: Mapping[str, Any], kind: type[Options]) -> dict[str, Any]:

@@ -451,3 +451,25 @@ def test_to_toml__reads_to_the_same_options(
 )
 def test_read__takes_another_name(given: dict[str, Any]) -> None:
     assert pipeline.read("blurb/bc2gm", **given).name == "ward-7"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[annotate]\nuse = "medcat"\nmodel_pack = "pack"\nsha256 = "DIGEST"\n',
+        '[annotate]\nuse = "ensemble"\n[annotate.annotators.a]\nuse = "medcat"\nsha256 = "DIGEST"\n',
+    ],
+)
+def test_read__takes_no_consent_from_a_file(table: str, tmp_path: Path) -> None:
+    path = tmp_path / "strangers.toml"
+    path.write_text('[source]\nuse = "jsonl"\n' + table.replace("DIGEST", SHA))
+
+    with pytest.raises(PipelineError, match=r"strangers\.toml, \[annotate\]: expected no sha256"):
+        pipeline.read(path)
+    path.write_text('[source]\nuse = "jsonl"\n' + table.replace("DIGEST", ""))
+    by_set = pipeline.read(path, sets=[f"annotate.sha256={SHA}"])
+    by_option = pipeline.read(path, options={"annotate.sha256": SHA})
+
+    assert by_set.annotate.options["sha256"] == SHA
+    assert by_set == by_option
+    assert SHA not in str(by_set.effective())

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Meta, field
 
 from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy, LoadedAnnotator
 from mslm_data.annotate.overlaps import OVERLAPS, flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.data.documents import Documents, Ints, Mentions
-from mslm_data.data.ragged import make_offsets
+from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
 from mslm_data.registry import Options, did_you_mean, from_options
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 EARLIER = Reason("overlaps one of an annotator before")
 OUTVOTED = Reason("found by too few annotators")
@@ -57,7 +63,7 @@ class MemberOptions(Options, frozen=True, kw_only=True):
         return self.weight
 
 
-class Ensemble(Options, frozen=True, kw_only=True):
+class Ensemble(Options, frozen=True, kw_only=True, dict=True):
     """Combine the mentions of several annotators, by priority or by majority.
 
     Each annotator has a table `[annotate.annotators.NAME]` with `use`, its own options, and those
@@ -102,7 +108,7 @@ class Ensemble(Options, frozen=True, kw_only=True):
             raise ValueError('priority: expected none with combine = "majority", got some')
         _ = self.members  # raises an error for wrong options
 
-    @property
+    @cached_property
     def members(self) -> dict[str, tuple[MemberOptions, Annotator]]:
         """Name -> options and annotator, by priority or by name.
 
@@ -134,28 +140,23 @@ class Ensemble(Options, frozen=True, kw_only=True):
         return LoadedEnsemble(self)
 
 
-class _Mention(NamedTuple):
-    """A mention found by an annotator; equal mentions of several annotators are combined.
+class _Votes(NamedTuple):
+    """The votes of A annotators on M distinct mentions.
 
     Attributes:
-        document: Index of the document.
-        start: First character on the line.
-        end: Character after the last.
-        label: The label.
+        mentions: int64 `[M, 3]`, first character on the line, character after the last, and label;
+            sorted.
+        names: Sorted labels.
+        found: bool `[M, A]`, whether the annotator found the mention.
+        scores: float64 `[M, A]`, its score, 0 if it did not.
+        concepts: `[M]`, concept of the first annotator that knows it, "" for none.
     """
 
-    document: int
-    start: int
-    end: int
-    label: str
-
-
-class _Vote(NamedTuple):
-    """The index of an annotator, and its concept and score for a mention."""
-
-    annotator: int
-    concept: str
-    score: float
+    mentions: Ints
+    names: list[str]
+    found: Bools
+    scores: Floats
+    concepts: list[str]
 
 
 class LoadedEnsemble:
@@ -173,23 +174,31 @@ class LoadedEnsemble:
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents; see `LoadedAnnotator`."""
-        # Mentions are in order of annotators, which `_by_priority` relies on.
         left_out: dict[Reason, Ints] = {}
-        votes: dict[_Mention, list[_Vote]] = {}
-        for number, mentions in enumerate(self._member_mentions(documents, left_out)):
-            for mention, vote in _votes(mentions, number):
-                votes.setdefault(mention, []).append(vote)
-
-        counts: Counter[FoundBy] = Counter()
-        for mention, mention_votes in votes.items():
-            by = sorted(self._names[vote.annotator] for vote in mention_votes)
-            counts[FoundBy(mention.label, tuple(by))] += 1
-
+        votes = _collect([*self._member_mentions(documents, left_out)])
         if self._combine == "union":
-            kept = _by_priority(votes, left_out, len(documents))
+            reason = EARLIER
+            kept, scores = _first_by_priority(votes)
         else:
-            kept = self._by_majority(votes, left_out, len(documents))
-        return Annotations(_to_columns(kept, len(documents)), left_out, counts)
+            reason = OUTVOTED
+            kept, scores = self._majority(votes)
+
+        # Documents share no characters, so the first character tells the document.
+        places = np.searchsorted(documents.starts, votes.mentions[:, 0], side="right") - 1
+        _add(left_out, reason, np.bincount(places[~kept], minlength=len(documents)))
+
+        concepts = [votes.concepts[number] for number in np.flatnonzero(kept).tolist()]
+        scores = scores[kept]
+        mentions = Mentions(
+            offsets=make_offsets(np.bincount(places[kept], minlength=len(documents))),
+            starts=votes.mentions[kept, 0],
+            ends=votes.mentions[kept, 1],
+            labels=votes.mentions[kept, 2],
+            names=votes.names,
+            concepts=concepts if any(concepts) else None,
+            scores=scores if (scores != 1).any() else None,
+        )
+        return Annotations(mentions, left_out, self._count_agreement(votes))
 
     def _member_mentions(
         self, documents: Documents, left_out: dict[Reason, Ints]
@@ -207,62 +216,71 @@ class LoadedEnsemble:
             _add(left_out, OVERLAPS, np.diff(wanted.offsets) - np.diff(flat.offsets))
             yield flat
 
-    def _by_majority(
-        self,
-        votes: Mapping[_Mention, Sequence[_Vote]],
-        left_out: dict[Reason, Ints],
-        documents: int,
-    ) -> dict[_Mention, _Vote]:
-        """Return the mentions found by a majority, with concept and combined score."""
-        outvoted = np.zeros(documents, np.int64)
-        total_weights: dict[str, float] = {}
-        kept: dict[_Mention, _Vote] = {}
-        for mention, mention_votes in votes.items():
+    def _majority(self, votes: _Votes) -> tuple[Bools, Floats]:
+        """Return whether a majority found each mention, and the weighted score, `[M]`."""
+        weights = np.zeros((len(votes.names), len(self._members)))
+        has_vote = np.zeros(weights.shape, np.bool_)
+        for number, name in enumerate(votes.names):
+            weights[number] = [member.vote_weight(name) for member in self._members]
             # Only annotators with this label have a vote. Without known labels, an annotator has.
-            label = mention.label
-            if label not in total_weights:
-                total_weights[label] = sum(
-                    member.vote_weight(label)
-                    for member, labels in zip(self._members, self._labels, strict=True)
-                    if not labels or label in labels
-                )
-            weights = [self._members[vote.annotator].vote_weight(label) for vote in mention_votes]
-            if 2 * sum(weights) <= total_weights[label]:
-                outvoted[mention.document] += 1
-                continue
+            has_vote[number] = [not labels or name in labels for labels in self._labels]
 
-            weighted = zip(weights, mention_votes, strict=True)
-            score = sum(weight * vote.score for weight, vote in weighted) / total_weights[label]
-            concept = next((vote.concept for vote in mention_votes if vote.concept), "")
-            kept[mention] = _Vote(mention_votes[0].annotator, concept, score)
-        _add(left_out, OUTVOTED, outvoted)
-        return kept
+        labels = votes.mentions[:, 2]
+        totals = (weights * has_vote).sum(axis=1)[labels]
+        kept = 2 * (weights[labels] * votes.found).sum(axis=1) > totals
+        scores = (weights[labels] * votes.scores).sum(axis=1)
+        return kept, scores / np.where(kept, totals, 1)
+
+    def _count_agreement(self, votes: _Votes) -> Counter[FoundBy]:
+        """Count the mentions by label and annotators."""
+        rows, row_counts = np.unique(
+            np.column_stack([votes.mentions[:, 2], votes.found]), axis=0, return_counts=True
+        )
+        counts: Counter[FoundBy] = Counter()
+        for (label, *found), count in zip(rows.tolist(), row_counts.tolist(), strict=True):
+            by = sorted(itertools.compress(self._names, found))
+            counts[FoundBy(votes.names[label], tuple(by))] = count
+        return counts
 
 
-def _by_priority(
-    votes: Mapping[_Mention, Sequence[_Vote]], left_out: dict[Reason, Ints], documents: int
-) -> dict[_Mention, _Vote]:
-    """Return the mentions that overlap no mention of an earlier annotator.
+def _collect(per_member: Sequence[Mentions]) -> _Votes:
+    """Collect the mentions of all annotators, those of each without overlaps."""
+    names = sorted({name for mentions in per_member for name in mentions.names})
+    keys = []
+    for mentions in per_member:
+        labels = np.array([names.index(name) for name in mentions.names], np.int64)
+        keys.append(np.stack([mentions.starts, mentions.ends, labels[mentions.labels]], axis=1))
+    distinct, rows = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
 
-    Args:
-        votes: Mentions in order of annotators; those of an annotator do not overlap.
-        left_out: Reason -> number of mentions in each document; updated.
-        documents: Number of documents.
-    """
-    earlier = np.zeros(documents, np.int64)
-    kept: dict[_Mention, _Vote] = {}
-    taken: set[int] = set()  # characters of kept mentions; documents share no characters
-    for mention, mention_votes in votes.items():
-        characters = range(mention.start, mention.end)
-        if taken.isdisjoint(characters):
-            taken.update(characters)
-            # The first annotator's score, but any annotator's concept.
-            concept = next((vote.concept for vote in mention_votes if vote.concept), "")
-            kept[mention] = mention_votes[0]._replace(concept=concept)
-        else:
-            earlier[mention.document] += 1
-    _add(left_out, EARLIER, earlier)
-    return kept
+    found = np.zeros((len(distinct), len(per_member)), np.bool_)
+    scores = np.zeros(found.shape)
+    concepts = [""] * len(distinct)
+    past = np.cumsum([len(mentions) for mentions in per_member])
+    for number, mentions in enumerate(per_member):
+        own = rows.reshape(-1)[past[number] - len(mentions) : past[number]]
+        found[own, number] = True
+        scores[own, number] = 1 if mentions.scores is None else mentions.scores
+        for row, concept in zip(own.tolist(), mentions.concepts or (), strict=False):
+            concepts[row] = concepts[row] or concept
+    return _Votes(distinct, names, found, scores, concepts)
+
+
+def _first_by_priority(votes: _Votes) -> tuple[Bools, Floats]:
+    """Return whether no kept mention of an earlier annotator overlaps, and the score, `[M]`."""
+    starts = votes.mentions[:, 0]
+    ends = votes.mentions[:, 1]
+    firsts = votes.found.argmax(axis=1)
+    kept = np.zeros(len(starts), np.bool_)
+    taken = np.zeros(ends.max(initial=0), np.bool_)
+    for number in range(votes.found.shape[1]):
+        # A mention is free if the number of taken characters does not rise within it. Mentions of
+        # the same annotator do not overlap.
+        counts = make_offsets(taken)
+        is_free = counts[starts] == counts[ends]
+        chosen = np.flatnonzero((firsts == number) & is_free)
+        kept[chosen] = True
+        taken[count_up(starts[chosen], ends[chosen] - starts[chosen])] = True
+    return kept, votes.scores[np.arange(len(firsts)), firsts]
 
 
 def _member(name: str, table: Mapping[str, Any]) -> tuple[MemberOptions, Annotator]:
@@ -290,42 +308,6 @@ def _possible_labels(member: MemberOptions, annotator: Annotator) -> tuple[str, 
     if not renamed:
         return member.labels
     return tuple(label for label in renamed if not member.labels or label in member.labels)
-
-
-def _votes(mentions: Mentions, annotator: int) -> Iterator[tuple[_Mention, _Vote]]:
-    """Yield the mentions of an annotator with their votes."""
-    names = [mentions.names[number] for number in mentions.labels.tolist()]
-    keys = map(
-        _Mention,
-        mentions.documents.tolist(),
-        mentions.starts.tolist(),
-        mentions.ends.tolist(),
-        names,
-    )
-    concepts = mentions.concepts or [""] * len(mentions)
-    scores = [1.0] * len(mentions) if mentions.scores is None else mentions.scores.tolist()
-    for mention, concept, score in zip(keys, concepts, scores, strict=True):
-        yield mention, _Vote(annotator, concept, score)
-
-
-def _to_columns(kept: Mapping[_Mention, _Vote], documents: int) -> Mentions:
-    """Convert mentions to columns, sorted by document and start."""
-    order = sorted(kept)
-    names = sorted({mention.label for mention in order})
-    concepts = [kept[mention].concept for mention in order]
-    scores = np.array([kept[mention].score for mention in order], np.float64)
-    counts = np.bincount(
-        np.array([mention.document for mention in order], np.int64), minlength=documents
-    )
-    return Mentions(
-        offsets=make_offsets(counts),
-        starts=np.array([mention.start for mention in order], np.int64),
-        ends=np.array([mention.end for mention in order], np.int64),
-        labels=np.array([names.index(mention.label) for mention in order], np.int64),
-        names=names,
-        concepts=concepts if any(concepts) else None,
-        scores=scores if (scores != 1).any() else None,
-    )
 
 
 def _add(left_out: dict[Reason, Ints], reason: Reason, counts: Ints) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
 from mslm_data.annotate.ensemble import EARLIER, OUTVOTED, Ensemble
+from mslm_data.annotate.terms.term_table import read_terms
 from mslm_data.builds.plan import find
 from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, Span
@@ -48,6 +49,25 @@ def found(annotator: Ensemble, text: str) -> tuple[list[tuple[str, str, float]],
         [(text[s.start : s.end], s.label, pytest.approx(s.score)) for s in of_text.spans],
         dict(of_text.left_out),
     )
+
+
+def test_start__makes_members_and_reads_tables_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+
+    def count(*arguments: Any) -> Any:
+        reads.append(arguments)
+        return read_terms(*arguments)
+
+    monkeypatch.setattr("mslm_data.annotate.terms.annotator.read_terms", count)
+    annotators = {"terms": table(tmp_path / "a.csv", "pain:X"), "gold": {"use": "gold"}}
+    options = ensemble(annotators=annotators, combine="majority")
+
+    options.labels()
+    options.start()
+
+    assert len(reads) == 1
 
 
 # Union --------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -25,7 +26,7 @@ from mslm_data.errors import AnnotateError
 from mslm_data.registry import Options
 
 
-class Terms(Options, frozen=True, kw_only=True):
+class Terms(Options, frozen=True, kw_only=True, dict=True):
     """Find the names of a term table in running text.
 
     Names match whole words: runs of letters, digits and combining marks, or single other
@@ -84,14 +85,16 @@ class Terms(Options, frozen=True, kw_only=True):
 
     def labels(self) -> tuple[str, ...]:
         """Return the sorted labels of the table."""
-        return tuple(sorted({term.label for term in read_terms(self._path(), self.types)}))
+        return tuple(sorted({term.label for term in self._terms}))
 
     def start(self) -> LoadedTerms:
         """Read the table."""
-        terms = read_terms(self._path(), self.types)
-        if self.plurals:
-            terms = add_plurals(terms)
+        terms = add_plurals(self._terms) if self.plurals else self._terms
         return LoadedTerms(terms, match_case=[self._matches_case(term.name) for term in terms])
+
+    @cached_property
+    def _terms(self) -> list[Term]:
+        return read_terms(self._path(), self.types)
 
     def _matches_case(self, name: str) -> bool:
         return self.case == "match" or (self.case == "short" and len(name) <= self.short)

@@ -163,7 +163,7 @@ def test_annotate__finds_mentions_in_real_notes(real: Path, tmp_path: Path) -> N
                 place.start < span.end and span.start < place.end for place in document.placeholders
             )
     assert len(documents) == 1324
-    assert mentions == 2302
+    assert mentions == 2254
 
 
 def places_in(text: str) -> tuple[Placeholder, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import traceback
 from pathlib import Path
 
 from mslm_data.folders import cache_root
@@ -168,3 +169,9 @@ def explain_system_error(error: OSError) -> str:
     message = system_message(error)
     advice = _ADVICE.get(error.errno or 0)
     return f"{message}; {advice}, then run the same command again" if advice else message
+
+
+def place_of(error: BaseException) -> str:
+    """Return the file and line that raised an exception, such as `reader.py:12`; "" if unknown."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

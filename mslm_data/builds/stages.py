@@ -17,7 +17,7 @@ from mslm_data.data.documents import Documents, split_documents
 from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
-from mslm_data.errors import MslmDataError, SourceError
+from mslm_data.errors import MslmDataError, SourceError, place_of
 from mslm_data.pipeline import AnnotateOptions, Pipeline, SourceOptions
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
@@ -275,7 +275,8 @@ def attempts(
             for document in split_documents(documents):
                 yield from attempts(document, call, who, refuse)
         else:
-            refuse(documents, no_text_for_models(f"{type(error).__name__} from the {who}"))
+            raised = f"{type(error).__name__} in {place_of(error)} from the {who}"
+            refuse(documents, no_text_for_models(raised))
     else:
         yield documents, result
 

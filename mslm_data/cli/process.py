@@ -15,15 +15,13 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 
 import click
 
-from mslm_data.errors import MslmDataError, explain_system_error
+from mslm_data.errors import MslmDataError, explain_system_error, place_of
 from mslm_data.log import LOGGER, TO_KEEP, plain
 
 INTERRUPTED, OUTPUT_CLOSED, TERMINATED = 130, 141, 143
@@ -270,9 +268,8 @@ def _has_current_folder() -> bool:
 def _unexpected(causes: list[BaseException]) -> str:
     """Describe an exception by its class and place."""
     error = next((cause for cause in causes if not isinstance(cause, click.Abort)), causes[0])
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{place}"
+    place = place_of(error)
+    return f"{type(error).__name__} in {place}" if place else type(error).__name__
 
 
 def _is_output_closed() -> bool:

@@ -15,13 +15,12 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from mslm_data.errors import BuildError, MslmDataError, explain_system_error
+from mslm_data.errors import BuildError, MslmDataError, explain_system_error, place_of
 from mslm_data.registry import Registry
 
 WORTH_WORKERS = 32 << 20
@@ -282,9 +281,7 @@ def safe(name: str, error: BaseException) -> MslmDataError:
         return BuildError(f"{name}: out of memory; run the same command again with fewer --workers")
     if isinstance(error, OSError) and (message := explain_system_error(error)):
         return BuildError(f"{name}: {message}")
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}:{frame.lineno}"
     return BuildError(
-        f"{name}: {type(error).__name__} in {place}, which should not happen; --workers 1 with "
-        "--debug shows more"
+        f"{name}: {type(error).__name__} in {place_of(error)}, which should not happen; "
+        "--workers 1 with --debug shows more"
     )

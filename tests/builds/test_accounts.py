@@ -201,7 +201,8 @@ def test_build__counts_mentions_of_documents_that_the_model_rejects(
     train = manifest.splits["train"]
     (aside,) = lines_of(tmp_path / "out")
     reason = (
-        f"expected text that the models of the pipeline can take, got IndexError from the {who}"
+        "expected text that the models of the pipeline can take, got IndexError in "
+        f"test_accounts.py:{failing.__code__.co_firstlineno + 2} from the {who}"
     )
     assert (aside["id"], aside["reason"]) == ("train:1", reason)
     assert (train.given_mentions, train.mentions) == (4, 2)

@@ -86,11 +86,11 @@ def test_checked__requires_a_digest(suffix: str, pack: Path, tmp_path: Path) -> 
         ("notes.txt", "not a MedCAT model pack, it has no folder cdb"),
     ],
 )
-def test_checked__rejects_other_folders(name: str, message: str, tmp_path: Path) -> None:
+def test_check_consent__rejects_other_folders(name: str, message: str, tmp_path: Path) -> None:
     other_file(name, b"")(tmp_path / "folder")
 
     with pytest.raises(AnnotateError, match=f"folder: {message}"):
-        medcat_pack.checked(tmp_path / "folder", medcat_pack.digest(tmp_path / "folder"))
+        medcat_pack.check_consent(tmp_path / "folder", "")
 
 
 @pytest.mark.parametrize("name", ["none", "concepts.csv"])
@@ -107,7 +107,6 @@ def test_start__unpickles_only_packs_named_by_digest(tmp_path: Path) -> None:
 
     evil, touched = tmp_path / "evil", tmp_path / "touched"
     other_file("cdb/raw_dict.dat", pickle.dumps(Evil(touched)))(evil)
-    other_file("cdb.dat", pickle.dumps(Evil(touched)))(evil)
 
     for path in (evil, zipped(evil, tmp_path / "evil.zip")):
         with pytest.raises(
@@ -150,16 +149,16 @@ def test_checked__rejects_a_pack_that_changes_during_the_copy(
 ) -> None:
     named = medcat_pack.digest(pack)
     path = zipped(pack, tmp_path / "pack.zip") if suffix else pack
-    look = medcat_pack.digest
+    check = medcat_pack.check_consent
 
-    def look_and_change(looked_at: Path) -> str:
-        found = look(looked_at)
+    def check_and_change(checked: Path, sha256: str) -> str:
+        actual = check(checked, sha256)
         raw("cdb", "[]")(pack)
-        if suffix and looked_at == path:
+        if suffix:
             zipped(pack, path)
-        return found
+        return actual
 
-    monkeypatch.setattr(medcat_pack, "digest", look_and_change)
+    monkeypatch.setattr(medcat_pack, "check_consent", check_and_change)
     with pytest.raises(
         AnnotateError,
         match=r"the pack changed while it was read \(digest [0-9a-f]{16}, then [0-9a-f]{16}\); wait",

@@ -247,3 +247,33 @@ def test_build__counts_of_real_notes_are_correct(real: Path, tmp_path: Path) -> 
             for start, end in zip(row["span_starts"], row["span_ends"], strict=True):
                 piece = row["text"][row["token_starts"][start] : row["token_ends"][end - 1]]
                 assert " ".join(piece.split()) in names[row["doc_id"]]
+
+
+def test_build__leaves_nothing_when_it_refuses_a_pack(tmp_path: Path) -> None:
+    pytest.importorskip("medcat")
+    from mslm_data.annotate.medcat.pack import digest
+    from tests.annotate.medcat_made import make_pack
+
+    pack = make_pack(CONCEPTS, tmp_path / "pack")
+    out = tmp_path / "out"
+    words = (
+        "build",
+        "--source",
+        "mimic",
+        "--sample",
+        "--out",
+        out,
+        "--set",
+        f"annotate.model_pack={pack}",
+    )
+    advice = f"annotate.sha256={digest(pack)}"
+
+    refused = run(*words)
+    there = out.exists()
+    taken = run(*words, "--set", advice, "--json")
+
+    assert (refused.code, there) == (1, False)
+    assert f"--set {advice}" in refused.err
+    assert taken.code == 0, taken.err
+    assert taken.json["splits"]["train"]["mentions"] > 0
+    assert advice.partition("=")[2] not in (out / "manifest.json").read_text()

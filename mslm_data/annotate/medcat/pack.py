@@ -8,7 +8,7 @@ only this copy is loaded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
@@ -21,32 +21,51 @@ _CHUNK_BYTES = 1 << 20
 def digest(path: Path) -> str:
     """Return the SHA-256 of a pack, 64 hexadecimal digits.
 
-    For a folder, and for a zip of the same files, it is the SHA-256 of the sorted lines `SHA256
-    NAME` for all files, as printed by `sha256sum`.
+    For a folder, and for a zip of the same files, it is the SHA-256 of the lines that `sha256sum`
+    prints for all files, sorted by name.
 
     Raises:
         AnnotateError: The pack does not exist, or is neither a folder nor a complete zip.
     """
-    lines = []
+    return _digest(_hash_files(path))
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    lines = "".join(f"{files[name]}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _hash_files(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a pack."""
+    hashes = {}
     for name, pieces in _files(path):
         sha256 = hashlib.sha256()
         for piece in pieces:
             sha256.update(piece)
-        lines.append((name, f"{sha256.hexdigest()}  {name}\n"))
-    return hashlib.sha256("".join(line for _, line in sorted(lines)).encode()).hexdigest()
+        hashes[name] = sha256.hexdigest()
+    return hashes
 
 
 def check_consent(path: Path, sha256: str) -> str:
-    """Check that the user named a pack by its digest, and return the digest.
+    """Check that a pack is of MedCAT 2, and named by its digest. Return the digest.
 
     Args:
         path: Folder or zip.
         sha256: Expected digest.
 
     Raises:
-        AnnotateError: The pack is invalid or has another digest, or none is given.
+        AnnotateError: The pack is invalid, of MedCAT 1 or has another digest, or none is given.
     """
-    actual = digest(path)
+    files = _hash_files(path)
+    if "cdb.dat" in files:
+        raise AnnotateError(
+            f"{path}: expected a pack of MedCAT 2, got one of MedCAT 1; convert it once with "
+            "`python -m medcat.utils.legacy.legacy_converter OLD NEW`"
+        )
+    if not any(name.startswith("cdb/") for name in files):
+        raise AnnotateError(f"{path}: not a MedCAT model pack, it has no folder cdb")
+
+    actual = _digest(files)
     if not sha256:
         raise AnnotateError(
             f"{path}: loading this pack runs code from it, so nothing was loaded. If you trust its "
@@ -68,18 +87,9 @@ def checked(path: Path, sha256: str) -> Path:
         sha256: Expected digest.
 
     Raises:
-        AnnotateError: From `check_consent`; or the pack is no pack of MedCAT 2, is an unsafe zip,
-            or the disk is full.
+        AnnotateError: From `check_consent`; or the zip is unsafe, or the disk is full.
     """
-    copy = _copied(path, check_consent(path, sha256))
-    if (copy / "cdb.dat").is_file():
-        raise AnnotateError(
-            f"{path}: expected a pack of MedCAT 2, got one of MedCAT 1; convert it once with "
-            "`python -m medcat.utils.legacy.legacy_converter OLD NEW`"
-        )
-    if not (copy / "cdb").is_dir():
-        raise AnnotateError(f"{path}: not a MedCAT model pack, it has no folder cdb")
-    return copy
+    return _copied(path, check_consent(path, sha256))
 
 
 def _copied(path: Path, expected: str) -> Path:

@@ -1,6 +1,7 @@
 """Lightweight tokens, spans and documents for MedCAT 2.9.
 
-They implement the protocols in `medcat.tokenizing.tokens`, which define the names of members.
+They implement what annotation uses of the protocols in `medcat.tokenizing.tokens`, which define the
+names of members: neither training nor add-ons.
 """
 
 from __future__ import annotations
@@ -159,7 +160,3 @@ class TokenDocument:
     def get_tokens(self, start_index: int, end_index: int) -> list[Token]:
         """Return the tokens that begin at characters `start_index` to `end_index`, inclusive."""
         return [token for token in self.tokens if start_index <= token.char_index <= end_index]
-
-    def isupper(self) -> bool:
-        """Return whether the text is in capitals."""
-        return self.text.isupper()

@@ -45,7 +45,7 @@ class _Words(dict[str, Word]):
 
 
 class MedCatTokenizer:
-    """Implementation of MedCAT's `BaseTokenizer` that splits like `spacy_split_all`.
+    """The part of MedCAT's `BaseTokenizer` that annotation uses; splits like `spacy_split_all`.
 
     A token is a run of `[A-Za-z0-9@]` (and of accented Latin letters with `diacritics`), or any
     other single character. A single space after a token is not a token. All other white space is,
@@ -94,26 +94,6 @@ class MedCatTokenizer:
     ) -> TokenSpan:
         """Return tokens `[token_start_index, token_end_index)`."""
         return TokenSpan(doc, token_start_index, token_end_index)
-
-    def entity_from_tokens(self, tokens: list[Token]) -> TokenSpan:
-        """Return the span from the first to the last token."""
-        return TokenSpan(tokens[0].document, tokens[0].index, tokens[-1].index + 1)
-
-    def entity_from_tokens_in_doc(self, tokens: list[Token], doc: TokenDocument) -> TokenSpan:
-        """Return the existing span of these tokens in the document, or a new one."""
-        place = (tokens[0].index, tokens[-1].index)
-        for span in doc.ner_ents + doc.linked_ents:
-            if (span.start_index, span.end_index) == place:
-                return span
-        return self.entity_from_tokens(tokens)
-
-    def get_doc_class(self) -> type[TokenDocument]:
-        """Return the class for document paths of add-ons."""
-        return TokenDocument
-
-    def get_entity_class(self) -> type[TokenSpan]:
-        """Return the class for entity paths of add-ons."""
-        return TokenSpan
 
 
 def factory(

@@ -342,6 +342,21 @@ def test_recognise__knows_labels_without_prefixes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "row",
+    ["John Smith{n}\t{yes}\n", "Smith{n}\t{yes}\n", "2021-01-{n} station{n} {snow}\n"],
+)
+def test_recognise__takes_no_table_with_zeros_for_labels(row: str, tmp_path: Path) -> None:
+    rows = [
+        row.format(n=n % 28, yes="0" if n % 3 else "yes", snow="0" if n % 4 else "snow")
+        for n in range(60)
+    ]
+    write(tmp_path, {"patients.tsv": "".join(rows)})
+
+    with pytest.raises(SourceError, match="that no source recognises"):
+        recognise([tmp_path])
+
+
+@pytest.mark.parametrize(
     ("files", "words"),
     [
         (
@@ -390,6 +405,19 @@ def test_find__ignores_files_without_tags_beside_tagged_files(
     found = SOURCES.make("conll", {}).find([folder])
 
     assert sorted(path.name for paths in found.values() for path in paths) == sorted(kept)
+
+
+def test_find__looks_into_files_in_the_encoding_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_bytes(COLUMNS.encode("utf-16-le"))
+    (tmp_path / "dev.bmes").write_bytes(COLUMNS.encode("utf-16-le"))
+    write(tmp_path, {"notes_train.txt": COLUMNS})
+
+    found = SOURCES.make("conll", {"encoding": "utf-16-le"}).find([tmp_path])
+
+    assert {split: [path.name for path in paths] for split, paths in found.items()} == {
+        "train": ["train.tsv"],
+        "validation": ["dev.bmes"],
+    }
 
 
 def test_find__skips_lists_of_names_beside_tagged_words(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mslm_data.errors import SourceError
 from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
-from mslm_data.source.reading.files import LinesOfFile, read_head, stem
+from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, read_head, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import make_line_documents
@@ -160,9 +160,14 @@ class Conll(TextSource, frozen=True, kw_only=True):
         """Return why the columns cannot be found; see `Source.falls_short`."""
         return tagged_lines.falls_short(_head_lines(head))
 
+    def holds(self, path: Path) -> bool:
+        """Return whether a file has lines of a token and a tag; see `Source.holds`."""
+        head = self.beginning(path, HEAD_BYTES)
+        return bool(self.recognises(path, head) or self.falls_short(path, head))
+
     def disowns(self, path: Path) -> str:
         """Return why a file has no lines of a token and a tag; see `Source.disowns`."""
-        lines = _head_lines(read_head(path)[:_FEW_BYTES])
+        lines = tagged_lines.head(self.beginning(path, _FEW_BYTES))
         tag = self._tag_columns()[0]
         is_other = tagged_lines.have_no_tags(lines, tag, _IS_TAG[self.scheme]) or (
             # Any word is a valid label, so a list of names looks like words with labels.

@@ -68,6 +68,8 @@ _MOST_NESTED = 0.8
 """Minimum share of inner mentions nested in longer mentions, for columns to be layers."""
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
 _MOST_LABELS = 40
+_FEW_NAMES = 0.1
+"""Maximum share of words with a space in a column of words."""
 _MANY = 10
 """Minimum number of words that are not tags before a tag column is rejected."""
 _FEW_TAGS = 1 << 9
@@ -472,7 +474,9 @@ class Labels(NamedTuple):
 def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
     """Find a column of labels without B- and I-, as in files of Stanford NER.
 
-    Most rows have O or 0 in this column, the others one of a few labels.
+    Most rows have O in this column, the others one of a few labels. 0 is accepted beside labels in
+    capitals, as tables of measurements are full of zeros. Words are those of a text: hardly any
+    has a space, as names in a table do.
 
     Returns:
         None unless exactly one column matches.
@@ -491,12 +495,17 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
         are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
         # Labels repeat. In a column of words, nearly every value is distinct.
         repeat = 0 < 2 * len(labels) <= len(rows.numbers) - num_outside
-        if outside in ("O", "0") and are_labels and repeat:
+        is_outside = outside == "O" or (outside == "0" and all(map(str.isupper, labels)))
+        if is_outside and are_labels and repeat:
             matches.append((column, outside))
     if len(matches) != 1:
         return None
     [(column, outside)] = matches
-    return Labels(TagColumns(_find_words(rows, []), column, bool, rows.tabs, rows.header), outside)
+    word = _find_words(rows, [])
+    are_names = sum(" " in value for value in rows.column(word)) > _FEW_NAMES * len(rows.numbers)
+    if are_names:
+        return None
+    return Labels(TagColumns(word, column, bool, rows.tabs, rows.header), outside)
 
 
 def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:

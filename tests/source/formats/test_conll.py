@@ -293,6 +293,7 @@ def test_read__removes_word_prefix(tmp_path: Path, caplog: pytest.LogCaptureFixt
     [
         (["a P", "b O", "c P", "d O", "e O"], {"scheme": "label", "outside": "O"}),
         (["a P", "b 0", "c P", "d 0", "e 0"], {"scheme": "label", "outside": "0"}),
+        (["a\tO", "b\tPer", "c d\tPer", "e\tO"] * 2, {}),  # names in a table
         (["1 a P", "2 b O", "3 c P", "4 d O", "5 e O"], {"scheme": "label", "outside": "O"}),
         (["a P", "b O", "c Q", "d O", "e O"], {}),  # each label once
         (["a N", "b V", "c N", "d V", "e N"], {}),  # nothing is outside

@@ -286,20 +286,6 @@ def test_find__reads_unusual_suffixes_of_splits_without_other_files(tmp_path: Pa
     assert found == {"train": [folder / "train.tsv"], "test": [folder / "test.annotated"]}
 
 
-def test_find__raises_if_unusual_files_may_be_versions(tmp_path: Path) -> None:
-    folder = write(tmp_path, dict.fromkeys(["a.train", "a_2nd.train", "a.dev"], COLUMNS))
-
-    with pytest.raises(SourceError, match=r"split 'train': expected one file, got .*a\.train and"):
-        SOURCES.make("conll", {}).find([folder])
-    splits = {"train": ["*.train"]}
-    found = SOURCES.make("conll", {"splits": splits}).find([folder])
-    assert [path.name for path in found["train"]] == ["a.train", "a_2nd.train"]
-    assert [*SOURCES.make("conll", {}).find([folder / "a.train", folder / "a.dev"])] == [
-        "train",
-        "validation",
-    ]
-
-
 def test_recognise__joins_files_that_are_too_short_alone(tmp_path: Path) -> None:
     # Three nested mentions are needed to tell layers from tags of two annotators.
     rows = "Oslo\tB-ORG\tB-LOC\nUniversity\tI-ORG\tO\n\nBonn\tB-LOC\tO\nwins\tO\tO\n\n"

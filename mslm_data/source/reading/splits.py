@@ -21,51 +21,37 @@ from mslm_data.source.reading.walk import every_file, is_hidden, is_output, plai
 from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
-    "train": r"train(?:ing)?",
+    "train": r"train(?:ing)?|trn",
     # In CoNLL-2003, "testa" is the development set and "testb" the test set.
     "validation": r"dev(?:el(?:op(?:ment)?)?)?|val(?:id(?:ation)?)?|testa",
-    "test": r"test(?:b|ing)?|eval(?:uation)?",
+    # SemEval and GermEval are names of shared tasks.
+    "test": r"test(?:b|ing)?|tst|(?-i:(?<![a-z]))eval(?:uation)?",
 }
 """Split -> its words in names. Only whole words count: `gastrointestinal` has none."""
-_SPLIT_WORD = re.compile("|".join(f"(?P<{split}>{word})" for split, word in _SPLIT_WORDS.items()))
-_SPEAKS = re.compile(rf"(?:{'|'.join(_SPLIT_WORDS.values())})+(?:set|split|data|corpus|files?)?")
+_SPLIT_WORD = re.compile(
+    "|".join(f"(?P<{split}>(?i:{word}))" for split, word in _SPLIT_WORDS.items())
+)
+# Words end at other characters than letters and at changes of case: Training|Set, GENE|Test,
+# NCBI|trainset. The last of several capitals may belong to either word.
+_CHANGES = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Z]{2})(?=[a-z])"
+_SPEAKS = re.compile(
+    rf"(?:(?<![A-Za-z])|{_CHANGES})(?i:(?:{'|'.join(_SPLIT_WORDS.values())})+"
+    rf"(?:set|split|data|corpus|files?)?)(?:(?![A-Za-z])|{_CHANGES})"
+)
 """A word made of split words, such as `trainset`; `traindev` names two splits."""
 _OWN_NAMES = re.compile("|".join(_SPLIT_WORDS.values()))
 """Names of an input folder that give a split. Longer names may only say where the folder is."""
-_WORD_BEGINS = (
-    re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"),  # Training|Set, GENE|Test
-    re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[a-z])"),  # NCBI|trainset
-)
-"""Word boundaries at changes of case. The last of several capitals may begin the next word or end
-an acronym, so names are split in both ways."""
-_WORD = re.compile(r"[a-z]+")
 _WITHIN = re.compile(
-    r"(?P<train>train(?:ing)?|trn)|(?P<validation>devel(?:opment)?|dev|valid(?:ation)?|testa)"
-    r"|(?P<test>test(?:b|ing)?|tst|eval)"
+    r"[a-z](?:(?P<train>train|trn)|(?P<validation>devel|dev)|(?P<test>test|tst))(?![a-z])"
 )
-"""Split words within a longer word, as in `engtrain`. They count if another file has the same name
-with the word of another split."""
-_MAY_SPEAK = re.compile(r"[a-z]{1,5}(?P<word>train|trn|test|tst|devel|dev)")
-"""A word that may be the short name of a corpus followed by a split word, such as `nertest`."""
-_ORDINARY = frozenset(
-    re.findall(
-        r"\w+",
-        "strain restrain constrain retrain entrain detrain distrain quatrain attest brightest "
-        "contest cutest detest fastest fattest fittest flattest greatest hottest latest lightest "
-        "neatest protest quietest retest rightest shortest smartest softest strictest sweetest "
-        "tightest wettest whitest",
-    )
-)
-"""English words that match `_MAY_SPEAK` by accident."""
+"""A split word at the end of a longer word, such as `engtrain` and `contest`: nobody can tell."""
 _FEW_FILES = 12
-"""Maximum number of files for `_check_embedded_words`. In larger folders names are documents."""
+"""Maximum number of files whose names a message lists, and of files that are asked about for a
+split word within a word. In larger folders names are documents."""
 _ABOUT = re.compile(
     r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"
 )
 """Names of files that describe a corpus."""
-_NAME_THE_SPLITS = (
-    "assign files to splits with [source] splits, such as splits = { train = ['*train*'] }"
-)
 _LOOKED_AT = 20
 """Maximum number of files of a suffix whose content is tested."""
 _BINARY = (".parquet", ".arrow", ".feather")
@@ -101,27 +87,36 @@ class Unread(NamedTuple):
     reason: str
 
 
+def _splits_in(name: str) -> list[str]:
+    """Return the splits in the name of a file or folder."""
+    splits = {
+        str(part.lastgroup)
+        for word in _SPEAKS.finditer(name)
+        for part in _SPLIT_WORD.finditer(word[0])
+    }
+    return sorted(splits, key=split_order)
+
+
 def parse_split(name: str) -> str | None:
     """Return the split in the name of a file or folder, None if there is none.
 
     Raises:
         SourceError: The name has several splits.
     """
-    words = {
-        word for begins in _WORD_BEGINS for word in _WORD.findall(begins.sub(" ", name).lower())
-    }
-    splits = {
-        str(part.lastgroup)
-        for word in words
-        if _SPEAKS.fullmatch(word)
-        for part in _SPLIT_WORD.finditer(word)
-    }
+    splits = _splits_in(name)
     if len(splits) > 1:
-        names = " and ".join(sorted(splits, key=split_order))
         raise SourceError(
-            f"{name}: expected one split in the name, got {names}; {_NAME_THE_SPLITS}"
+            f"{name}: expected one split in the name, got {' and '.join(splits)}; "
+            f"{_advise({splits[0]: [f'*{name}*']})}"
         )
-    return splits.pop() if splits else None
+    return splits[0] if splits else None
+
+
+def _advise(patterns: Mapping[str, Collection[str]]) -> str:
+    """Return the advice to set `splits`, with a line to copy."""
+    in_order = sorted(patterns, key=split_order)
+    listed = ", ".join(f"{split} = {sorted(patterns[split])}" for split in in_order)
+    return f"assign files to splits with [source] splits, such as splits = {{ {listed} }}"
 
 
 def sort_by_split(
@@ -141,13 +136,12 @@ def sort_by_split(
     Without `splits`, the split is taken from the first of these that names one:
 
     1. the file name, such as `train.tsv`;
-    2. the nearest folder below the input;
-    3. the name of the input folder, if it is just a split, such as `dev`;
-    4. a split word within a longer word of the file name, as in `engtrain`, if another file has
-       the same name with the word of another split.
+    2. the nearest folder below the input whose name has one;
+    3. the name of the input folder, if it is just a split, such as `dev`.
 
     If no file has a split, all are `train`. If only some have, the others are ignored, unless they
-    are likely to be wanted: see `_check_left_out`.
+    are likely to be wanted: see `_check_left_out`. A split word within a longer word, as in
+    `engtrain`, is a question.
 
     Args:
         inputs: Files, or folders to search.
@@ -174,8 +168,16 @@ def sort_by_split(
     # Patterns are the user's decision, so they are not questioned by content.
     usual = candidates if splits else _without_strays(candidates, by_content, disowns)
     sorted_out = assign(usual, splits=splits)
-    if by_content:
-        sorted_out = _add_by_content(sorted_out, by_content, splits)
+
+    # Files with other suffixes are read for splits that have no other files.
+    others = [
+        candidate
+        for candidate in by_content
+        if not sorted_out or (_find_split(candidate, splits) or "") not in {"", *sorted_out}
+    ]
+    if others:
+        united = {**sorted_out, **assign(others, splits=splits)}
+        sorted_out = {split: united[split] for split in sorted(united, key=split_order)}
     if not sorted_out:
         # All files are in another format. Keep them, so that the reader explains what is wrong.
         sorted_out = assign(candidates, splits=splits)
@@ -215,50 +217,10 @@ def _without_strays(
     def is_alone(stray: Candidate) -> bool:
         split = _nearest(stray.below)
         if split is None:
-            return _input_split(stray.folder) is not None and stray.root not in roots
+            return _find_split(stray, {}) is not None and stray.root not in roots
         return split not in splits
 
     return [candidate for candidate in every if candidate not in strays or is_alone(candidate)]
-
-
-def _add_by_content(
-    sorted_out: Mapping[str, list[Path]],
-    others: Iterable[Candidate],
-    splits: Mapping[str, Sequence[str]],
-) -> dict[str, list[Path]]:
-    """Add files with unusual suffixes to the splits that have no other files."""
-    candidates = [
-        candidate
-        for candidate in others
-        if not sorted_out or ((split := _find_split(candidate, splits)) and split not in sorted_out)
-    ]
-    if not splits:
-        _check_versions(candidates)
-    united = {**sorted_out, **assign(candidates, splits=splits)}
-    return {split: united[split] for split in sorted(united, key=split_order)}
-
-
-def _check_versions(candidates: Iterable[Candidate]) -> None:
-    """Raise if a folder has several files for one split, found by content.
-
-    A corpus has one file per split, so they are probably versions of one corpus.
-
-    Raises:
-        SourceError: Names two of the files.
-    """
-    firsts: dict[tuple[str, str], Candidate] = {}
-    for candidate in candidates:
-        folder, _, name = candidate.below.rpartition("/")
-        split = parse_split(name)
-        if split is None:
-            continue
-        first = firsts.setdefault((folder, split), candidate)
-        if first is not candidate:
-            raise SourceError(
-                f"split '{split}': expected one file, got {first.path} and {candidate.path}; if "
-                "they are versions of one corpus, pass one of each split with --input, else "
-                f"{_NAME_THE_SPLITS}"
-            )
 
 
 def _find_by_content(
@@ -309,64 +271,47 @@ def assign(
         else:
             unassigned[candidate.path] = candidate
 
-    if not splits:
-        for path, split in _pair_names(candidates).items():
-            if unassigned.pop(path, None):
-                by_split.setdefault(split, set()).add(path)
-        if len(candidates) <= _FEW_FILES:
-            _check_embedded_words(unassigned.values())
-
-    if unassigned and not by_split and not splits:
-        by_split["train"] = {*unassigned}
-    elif unassigned and not splits:
-        _check_left_out([*unassigned.values()], by_split)
+    if unassigned and not splits:
+        if len(candidates) > 1:
+            _check_embedded_words([*unassigned.values()], candidates)
+        if by_split:
+            _check_left_out([*unassigned.values()], by_split)
+        else:
+            by_split["train"] = {*unassigned}
     return {split: sorted(by_split[split]) for split in sorted(by_split, key=split_order)}
 
 
-def _pair_names(candidates: Iterable[Candidate]) -> dict[Path, str]:
-    """Find files whose names differ only in a split word within a word.
-
-    `engtrain.bio` and `engtest.bio` are assigned to splits; `contest.txt` alone is not.
-    """
-    alike: dict[tuple[str, str], dict[str, list[Path]]] = {}
-    for candidate in candidates:
-        below = candidate.below.lower()
-        folder = below.rpartition("/")[0]
-        for word in _WITHIN.finditer(below, len(folder)):
-            around = (below[: word.start()], below[word.end() :])
-            splits = alike.setdefault(around, {})
-            splits.setdefault(str(word.lastgroup), []).append(candidate.path)
-    return {
-        path: split
-        for splits in alike.values()
-        if len(splits) > 1
-        for split, paths in splits.items()
-        for path in paths
-    }
-
-
-def _check_embedded_words(unassigned: Iterable[Candidate]) -> None:
+def _check_embedded_words(unassigned: Sequence[Candidate], candidates: Sequence[Candidate]) -> None:
     """Raise if the name of a file without a split may contain one, as `nertest.bio`.
 
     Raises:
-        SourceError: Names the file.
+        SourceError: Names the file, and a split for each of the candidates.
     """
-    for candidate in unassigned:
-        name = Path(candidate.below).name.lower()
-        for word in _WORD.findall(name):
-            match = _MAY_SPEAK.fullmatch(word)
-            if match and word not in _ORDINARY:
-                raise SourceError(
-                    f"{candidate.below}: cannot tell whether '{match['word']}' in the name is a "
-                    f"split; {_NAME_THE_SPLITS}"
-                )
+    words = {file: _WITHIN.search(Path(file.below).name.lower()) for file in unassigned}
+    unclear = [file for file, word in words.items() if word]
+    if not unclear or len(candidates) > _FEW_FILES:
+        return
+
+    patterns: dict[str, set[str]] = {}
+    for file in candidates:
+        word = words.get(file)
+        split = str(word.lastgroup) if word else _find_split(file, {}) or "train"
+        patterns.setdefault(split, set()).add(file.below)
+    raise SourceError(
+        f"{unclear[0].below}: cannot tell whether the end of a word in the name is a split; "
+        f"{_advise(patterns)}"
+    )
 
 
 def _find_split(candidate: Candidate, splits: Mapping[str, Sequence[str]]) -> str | None:
     """Return the split of a file by patterns, or else by its own name; None if there is none."""
     if splits:
         return _match_patterns(candidate.below, splits)
-    return _nearest(candidate.below) or _input_split(candidate.folder)
+    if split := _nearest(candidate.below):
+        return split
+    # A longer name of the input may only say where it is.
+    folder = candidate.folder
+    return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
 
 def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
@@ -388,19 +333,21 @@ def _nearest(below: str) -> str | None:
     """Return the split in a file's name, or else in the name of the nearest folder.
 
     Raises:
-        SourceError: The file name and the folder name give different splits.
+        SourceError: The name has several splits, or the names of file and folder contradict.
     """
     *folders, name = Path(below).parts
-    own_split = parse_split(name)
-    folder_split = next(
-        (split for folder in reversed(folders) if (split := parse_split(folder))), None
-    )
-    if own_split and folder_split and own_split != folder_split:
+    own = parse_split(name)
+    folder = next((folder for folder in reversed(folders) if _splits_in(folder)), "")
+    if own is None:
+        return parse_split(folder)
+    if folder and own not in _splits_in(folder):
+        folder_split = parse_split(folder)
+        patterns = {str(folder_split): [f"*{folder}/*"]}
         raise SourceError(
-            f"{below}: the file name says {own_split} and its folder says {folder_split}; "
-            f"{_NAME_THE_SPLITS}"
+            f"{below}: the file name says {own} and its folder says {folder_split}; "
+            f"{_advise(patterns)}"
         )
-    return own_split or folder_split
+    return own
 
 
 def _check_left_out(
@@ -428,15 +375,12 @@ def _check_left_out(
     if given or "train" not in by_split or len(others) > num_assigned:
         first = given or others[0]
         (split, paths), *_ = by_split.items()
+        patterns = {split: [f"*{min(paths).name}"]}
+        patterns.setdefault("train", []).append(first.below)
         raise SourceError(
             f"{first.below}: expected a split in the name, as {split} in {min(paths).name}, got "
-            f"{len(others)} file(s) without one; {_NAME_THE_SPLITS}"
+            f"{len(others)} file(s) without one; {_advise(patterns)}"
         )
-
-
-def _input_split(folder: str) -> str | None:
-    """Return the split that is an input folder's own name, None for any other name."""
-    return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
 
 def find_candidates(
@@ -552,7 +496,7 @@ def unread(
 
     @cache
     def names_have_splits() -> bool:
-        return any(map(_names_split, read_files)) or bool(_pair_names(read_files))
+        return any(map(_names_split, read_files))
 
     result = []
     for candidate, is_made in left:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,12 @@ from mslm_data.source.reading.splits import (
         ("ds-train.txt", "train"),
         ("newstrain.txt", None),
         ("notes.txt", None),
+        ("SemEval2017", None),
+        ("GermEval2014", None),
+        ("Eval2019", "test"),
+        ("trn.bio", "train"),
+        ("tst.bio", "test"),
+        ("pretest.tsv", None),
     ],
 )
 def test_parse_split__finds_split_words_in_names(name: str, split: str | None) -> None:
@@ -143,36 +150,65 @@ def test_sort_by_split__raises_for_a_file_given_directly_without_a_split(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("below", "expected"),
+    ("below", "splits"),
     [
-        (["engtrain.bio", "engtest.bio"], {"train": ["engtrain.bio"], "test": ["engtest.bio"]}),
-        (["a/trn.bio", "a/tst.bio"], {"train": ["a/trn.bio"], "test": ["a/tst.bio"]}),
+        (["engtrain.bio", "engtest.bio"], "{ train = ['engtrain.bio'], test = ['engtest.bio'] }"),
+        (["corpus.bio", "nertest.bio"], "{ train = ['corpus.bio'], test = ['nertest.bio'] }"),
         (
-            ["train.bio", "nertrain.bio", "nerdev.bio"],
-            {"train": ["nertrain.bio", "train.bio"], "validation": ["nerdev.bio"]},
+            ["train.bio", "a/nertrain.bio", "a/nerdev.bio"],
+            "{ train = ['a/nertrain.bio', 'train.bio'], validation = ['a/nerdev.bio'] }",
         ),
-        (["contest.bio", "strain.bio", "latest.bio"], None),
-        ([f"{number}-nertest.bio" for number in range(13)], None),
     ],
 )
-def test_sort_by_split__finds_words_within_words_in_pairs_of_names(
-    tmp_path: Path, below: list[str], expected: dict[str, list[str]] | None
+def test_sort_by_split__asks_about_a_split_word_within_a_word(
+    tmp_path: Path, below: list[str], splits: str
 ) -> None:
     write(tmp_path, *below)
 
-    by_split = names(sort_by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
+    with pytest.raises(SourceError, match="cannot tell whether") as asked:
+        sort_by_split([tmp_path], suffixes=[".bio"], splits={})
+    _, _, line = str(asked.value).partition("such as ")
 
-    assert by_split == (expected or {"train": sorted(below)})
+    assert line == f"splits = {splits}"
+    answer = tomllib.loads(line)["splits"]
+    found = sort_by_split([tmp_path], suffixes=[".bio"], splits=answer)
+    assert names(found, tmp_path) == answer
 
 
-@pytest.mark.parametrize("below", [["corpus.bio", "nertest.bio"], ["engtrn.bio"], ["a/ewtdev.bio"]])
-def test_sort_by_split__raises_for_names_that_may_contain_a_split(
+@pytest.mark.parametrize(
+    "below", [["pretest.bio"], [f"{number}-nertest.bio" for number in range(13)]]
+)
+def test_sort_by_split__asks_about_no_single_file_and_no_folder_of_documents(
     tmp_path: Path, below: list[str]
 ) -> None:
     write(tmp_path, *below)
 
-    with pytest.raises(SourceError, match=re.escape(f"{below[-1]}: cannot tell whether")):
-        sort_by_split([tmp_path], suffixes=[".bio"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".bio"], splits={})
+
+    assert names(by_split, tmp_path) == {"train": sorted(below)}
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        ("train-test-split/train.tsv", "train"),
+        ("train-test-split/test/a.tsv", "test"),
+        ("train-test-split/dev.tsv", None),
+        ("train-test-split/a.tsv", None),
+        ("SemEval2017/train.tsv", "train"),
+        ("dev_set/testament.tsv", "validation"),
+    ],
+)
+def test_sort_by_split__lets_the_nearest_name_decide(
+    tmp_path: Path, below: str, expected: str | None
+) -> None:
+    write(tmp_path, below)
+
+    if expected is None:
+        with pytest.raises(SourceError, match=r"got train and test; .* splits = \{ train = "):
+            sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
+    else:
+        assert [*sort_by_split([tmp_path], suffixes=[".tsv"], splits={})] == [expected]
 
 
 def test_sort_by_split__ignores_files_about_the_corpus(tmp_path: Path) -> None:
@@ -498,18 +534,6 @@ def test_unread__accepts_companions_with_names_of_several_splits(tmp_path: Path)
     assert [file.below for file in unread([tmp_path], read, suffixes=[".tsv"], splits={})] == [
         "other.tsv",
         "train/dev.tsv",
-    ]
-
-
-def test_unread__names_a_file_without_a_split_beside_words_within_words(tmp_path: Path) -> None:
-    write(tmp_path, "engtrain.bio", "engtest.bio", "other.bio")
-    read = sort_by_split([tmp_path], suffixes=[".bio"], splits={})
-    files = [path for paths in read.values() for path in paths]
-
-    assert unread([tmp_path], files, suffixes=[".bio"], splits={}) == [
-        Unread(
-            "other.bio", "its name has no split, unlike other names; assign it with [source] splits"
-        )
     ]
 
 

@@ -176,13 +176,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
         ),
     ),
-    "source/formats/conll.py": (
-        Warned(
-            "nearly all words begin with",
-            "Words may have a prefix of their language or file, such as `en:` in WikiANN.",
-            "Set `source.word_prefix` to the prefix, if it does not belong to the words.",
-        ),
-    ),
     "torch/data/epoch.py": (
         Warned(
             "epoch: a second pass over the data",

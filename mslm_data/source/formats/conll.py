@@ -16,10 +16,9 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
-from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, read_head, stem
+from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import make_line_documents
@@ -31,8 +30,6 @@ _LONE_BRACKET = Reason(
 MOST_COLUMNS = 1000
 """Upper limit of column options, exclusive."""
 _Column = Annotated[int, Meta(ge=0, lt=MOST_COLUMNS)]
-_LAYER_LINES = 10_000
-"""Maximum number of lines searched for nested layers. Nested mentions may be rare."""
 _FEW_BYTES = 1 << 12
 """Number of bytes tested by `disowns`."""
 _SCHEME_BYTES = 1 << 20
@@ -62,8 +59,8 @@ class Conll(TextSource, frozen=True, kw_only=True):
 
     * Words are in the first column. If it numbers the rows of each sentence, they are in the next
       column without tags; columns with one value per sentence, such as a document id, may precede
-      the numbers. If the first column has tags, words are in the only other column, or in the
-      column whose lengths match offsets in two others. Otherwise `word_column` is required.
+      the numbers. If the first column has tags, words are in the only other column with letters.
+      Otherwise `word_column` is required.
     * Tags are in the only column that has tags in most lines. If several have, columns with chunk
       labels only (NP, VP …) are ignored, and so are columns with nothing but O before the last. If
       several columns remain, or only chunks, `tag_column` is required.
@@ -91,12 +88,12 @@ class Conll(TextSource, frozen=True, kw_only=True):
         ),
     ] = None
     word_prefix: Annotated[
-        str,
+        str | None,
         Meta(
             description="Prefix to remove from words, such as `en:` in WikiANN. Words must be in "
-            "the first column."
+            'the first column. By default a build asks if nearly all words have one; "" keeps it.'
         ),
-    ] = ""
+    ] = None
     untyped: Annotated[str, Meta(description="Label of mentions with bare tags B and I.")] = (
         "Entity"
     )
@@ -132,10 +129,6 @@ class Conll(TextSource, frozen=True, kw_only=True):
         except RecordError:
             pass
 
-        # Several columns of tags are an error for `find_columns`, unless they are layers.
-        layers = tagged_lines.find_layers(_head_lines(head, max_lines=_LAYER_LINES))
-        if layers:
-            return f"its lines hold a token and {len(layers)} tags, of nested layers"
         labels = tagged_lines.find_labels(lines)
         if labels is None:
             return ""
@@ -143,17 +136,9 @@ class Conll(TextSource, frozen=True, kw_only=True):
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Return options for layers, labels and a word prefix; see `Source.suggest_options`."""
-        lines = _head_lines(head)
-        options: dict[str, Any] = {}
-        more = _head_lines(head, max_lines=_LAYER_LINES)
-        if tagged_lines.falls_short(lines) and (layers := tagged_lines.find_layers(more)):
-            options["tag_column"] = layers
-        elif labels := tagged_lines.find_labels(lines):
-            options |= {"scheme": "label", "outside": labels.outside}
-        if prefix := tagged_lines.find_prefix(lines):
-            options["word_prefix"] = prefix
-        return options
+        """Return options for labels; see `Source.suggest_options`."""
+        labels = tagged_lines.find_labels(_head_lines(head))
+        return {"scheme": "label", "outside": labels.outside} if labels else {}
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
@@ -279,18 +264,15 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return [replace(columns, tag=tag) for tag in self.tag_column]
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Warn if nearly all words have a prefix that no option removes; see `Source.settle`."""
-        lines = _head_lines(read_head(paths[0])) if paths else []
-        prefix = "" if self.word_prefix else tagged_lines.find_prefix(lines)
-        if prefix:
-            LOGGER.warning(
-                "source: nearly all words of %s begin with '%s'; set [source] word_prefix = '%s' "
-                "if it does not belong to them",
-                plain(paths[0].name),
-                prefix,
-                prefix,
-                extra=TO_KEEP,
-            )
+        """Ask about a prefix of nearly all words; see `Source.settle`."""
+        if self.word_prefix is None and paths:
+            lines = tagged_lines.head(self.beginning(paths[0], tagged_lines.HEAD_BYTES))
+            prefix = tagged_lines.find_prefix(lines)
+            if prefix:
+                raise SourceError(
+                    f"{paths[0].name}: nearly all words begin with '{prefix}'; set [source] "
+                    f"word_prefix = '{prefix}' to remove it, or word_prefix = '' to keep it"
+                )
         return {}
 
     def _decode(self, sentences: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
@@ -333,10 +315,10 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
 
-def _head_lines(head: bytes, max_lines: int = tagged_lines.HEAD_LINES) -> list[tuple[int, str]]:
+def _head_lines(head: bytes) -> list[tuple[int, str]]:
     """Return line number and text of the whole lines at a file's beginning."""
     head = to_utf8(head, marked(head, "utf-8"))
-    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head, max_lines=max_lines)
+    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
 
 
 _IS_TAG: Mapping[str, Callable[[str], bool]] = {

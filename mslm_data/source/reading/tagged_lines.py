@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -63,9 +64,6 @@ _MOST_DIGITS = 9
 _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
 """Names of the word column that identify a header line, in any case."""
 _PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)?:")
-_FEWEST_NESTED = 3
-_MOST_NESTED = 0.8
-"""Minimum share of inner mentions nested in longer mentions, for columns to be layers."""
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
 _MOST_LABELS = 40
 _FEW_NAMES = 0.1
@@ -329,29 +327,15 @@ class _Rows:
             return ""
         return f" ({', '.join(self.names[column] for column in columns)})"
 
-    def column(self, column: int) -> list[str]:
-        """Return the values of a column, "" for rows that are too short."""
-        return [row[column].strip(BLANKS) if column < len(row) else "" for row in self.fields]
+    def columns(self, is_tag: Callable[[str], bool]) -> list[_Column]:
+        """Return all columns, those of the longest rows too."""
+        return [self.column(number, is_tag) for number in range(max(map(len, self.fields)))]
 
-    def counts(self, column: int) -> bool:
-        """Return whether a column numbers the rows of each sentence.
-
-        In nearly all rows, at least two, the number is one more than in the row before. Shorter
-        files need more than four columns, and rows numbered from 1.
-        """
-        values = self.column(column)
-        starts = set(self.sentences)
-        steps = [row for row in range(len(values)) if row not in starts]
-
-        # Too few rows to see a step. Accept only 1, 2, … in files with more columns than
-        # CoNLL-2003.
-        if len(steps) < _FEWEST_STEPS and min(map(len, self.fields)) > _FEW_COLUMNS:
-            return all(
-                values[start:stop] == [str(1 + row) for row in range(stop - start)]
-                for start, stop in itertools.pairwise(self.sentences)
-            )
-        good = sum(_follows(values[row - 1], values[row]) for row in steps)
-        return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
+    def column(self, number: int, is_tag: Callable[[str], bool] = tags.is_tag) -> _Column:
+        """Return a column, with "" for rows that are too short."""
+        values = [row[number].strip(BLANKS) if number < len(row) else "" for row in self.fields]
+        sentences = [values[start:stop] for start, stop in itertools.pairwise(self.sentences)]
+        return _Column(values, sentences, is_tag, self.tabs or is_tag is not tags.is_tag)
 
     def are_even(self) -> bool:
         """Return whether nearly all rows have the same number of columns, at least two.
@@ -364,42 +348,63 @@ class _Rows:
         is_one = len(self.numbers) == 1 and not self.tabs
         return width > 1 and number >= _MOST_OF * len(self.numbers) and not is_one
 
-    def are_tags(self, column: int, is_tag: Callable[[str], bool]) -> bool:
-        """Return whether a column holds tags in most rows."""
-        values = self.column(column)
-        if 2 * sum(map(is_tag, values)) <= len(values):
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A column of a file's first rows, and the profile by which columns are told apart.
+
+    Attributes:
+        values: The value of each row.
+        sentences: The values of each sentence.
+        is_tag: Whether a word is a valid tag.
+        may_be_bare: Whether all tags may be bare. In text separated by spaces, the words I and B
+            look like bare tags; a column of tags also has an O or a label somewhere.
+    """
+
+    values: list[str]
+    sentences: list[list[str]]
+    is_tag: Callable[[str], bool]
+    may_be_bare: bool
+
+    @cached_property
+    def has_tags(self) -> bool:
+        """Whether most values are tags."""
+        if 2 * sum(map(self.is_tag, self.values)) <= len(self.values):
             return False
-        if self.tabs or is_tag is not tags.is_tag:
-            return True
-        # In text separated by spaces, the words I and B look like bare tags. A column of tags
-        # also has an O or a label somewhere.
-        return any(len(value) > 1 or value == "O" for value in values)
+        return self.may_be_bare or any(len(value) > 1 or value == "O" for value in self.values)
 
-    def are_numbers(self, column: int) -> bool:
-        """Return whether most values of a column have no letters, as numbers and offsets."""
-        return 2 * sum(map(_has_letter, self.column(column))) <= len(self.numbers)
+    @cached_property
+    def labels(self) -> set[str]:
+        """Labels of the tags with a prefix; "" for bare tags."""
+        parsed = filter(None, map(tags.parse, set(self.values)))
+        return {label for prefix, label in parsed if prefix != "O"}
 
-    def offsets_measure(self, start: int, word: int) -> bool:
-        """Return whether columns `start` and `start + 1` are offsets with the words' lengths."""
-        ranges = zip(self.column(start), self.column(start + 1), self.column(word), strict=True)
-        good = sum(
-            first.isdecimal()
-            and stop.isdecimal()
-            and max(len(first), len(stop)) <= _MOST_DIGITS
-            and int(stop) - int(first) == len(value)
-            for first, stop, value in ranges
-        )
-        return good >= _MOST_OF * len(self.numbers)
+    @cached_property
+    def letters(self) -> float:
+        """Share of the values that have a letter."""
+        return sum(map(_has_letter, self.values)) / len(self.values)
 
-    def is_constant(self, column: int) -> bool:
-        """Return whether a column has one value per sentence, such as a document id.
+    @cached_property
+    def numbers_rows(self) -> bool:
+        """Whether the values number the rows of each sentence.
 
-        Requires at least one sentence with several rows.
+        In nearly all rows, at least two, the number is one more than in the row before. In shorter
+        files, rows are numbered from 1.
         """
-        values = self.column(column)
-        return len(self.sentences) <= len(values) and all(
-            len(set(values[start:stop])) == 1 and values[start]
-            for start, stop in itertools.pairwise(self.sentences)
+        steps = [step for sentence in self.sentences for step in itertools.pairwise(sentence)]
+        if len(steps) < _FEWEST_STEPS:
+            return all(
+                sentence == [str(1 + row) for row in range(len(sentence))]
+                for sentence in self.sentences
+            )
+        good = sum(itertools.starmap(_follows, steps))
+        return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether each sentence has one value, such as a document id, and one has several rows."""
+        return len(self.sentences) < len(self.values) and all(
+            len(set(sentence)) == 1 and sentence[0] for sentence in self.sentences
         )
 
 
@@ -438,30 +443,35 @@ def find_columns(
         RecordError: Most lines have another form, or several columns may hold the tags.
     """
     rows = _Rows.from_lines(lines)
-    width = max(map(len, rows.fields), default=0)
-
-    tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
-    if word is None:
-        # Any word is a valid label, so only tags with prefixes rule out columns of words.
-        tag_columns = tagged if is_tag is tags.is_bracket else _find_tag_columns(rows, width)
-        word = _find_words(rows, tag_columns)
-        _check_letters(rows, word, tag_columns)
-    candidates = [column for column in tagged if column != word and tag in (None, column)]
-
     if not rows.numbers:
         # Without rows nothing is read. Any valid columns will do.
-        return TagColumns(word, 1 + word if tag is None else tag, is_tag, header=rows.header)
+        first = word or 0
+        return TagColumns(first, 1 + first if tag is None else tag, is_tag, header=rows.header)
+
+    columns = rows.columns(is_tag)
+    tagged = [number for number, column in enumerate(columns) if column.has_tags]
+    if word is None:
+        # Any word is a valid label, so only tags with prefixes rule out columns of words.
+        word = _find_words(rows, columns, _tagged(rows) if is_tag is bool else tagged)
+    candidates = [number for number in tagged if number != word and tag in (None, number)]
     if not candidates:
         raise _no_tags_error(rows)
-    if is_tag is tags.is_bracket and len(candidates) > 1:
-        raise _several_columns_error(rows, candidates)
-    # Labels and brackets: the last candidate, as the tag column is last in nearly all files.
-    if is_tag is not tags.is_tag:
-        return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
 
-    chosen = candidates[0] if tag is not None else _choose_column(rows, candidates)
-    _check_are_tags(rows, chosen)
-    return TagColumns(word, chosen, is_tag, header=rows.header)
+    # Any word is a label: the last candidate, as the tag column is last in nearly all files.
+    if is_tag is bool:
+        return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
+    if tag is None and is_tag is tags.is_tag:
+        candidates = _entities(rows, columns, candidates)
+    if len(candidates) > 1:
+        raise RecordError(
+            f"expected one column of tags, got columns {_join_columns(candidates)} with tags"
+            f"{rows.named(candidates)}; set [source] tag_column to one of them, or to {candidates} "
+            "if they are layers of mentions",
+            line=rows.numbers[0],
+        )
+    _check_are_tags(rows, columns[candidates[0]], candidates[0])
+    is_tabbed = is_tag is not tags.is_tag and rows.tabs
+    return TagColumns(word, candidates[0], is_tag, is_tabbed, rows.header)
 
 
 class Labels(NamedTuple):
@@ -486,7 +496,7 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
         return None
     matches = []
     for column in range(1, min(map(len, rows.fields))):
-        counts = Counter(rows.column(column))
+        counts = Counter(rows.column(column).values)
         outside, num_outside = counts.most_common(1)[0]
         labels = [value for value in counts if value != outside]
         # A column of tags: the file is read with scheme "auto".
@@ -501,73 +511,16 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
     if len(matches) != 1:
         return None
     [(column, outside)] = matches
-    word = _find_words(rows, [])
-    are_names = sum(" " in value for value in rows.column(word)) > _FEW_NAMES * len(rows.numbers)
-    if are_names:
+    word = _find_words(rows, rows.columns(tags.is_tag), [])
+    words = rows.column(word).values
+    if sum(" " in value for value in words) > _FEW_NAMES * len(words):
         return None
     return Labels(TagColumns(word, column, bool, rows.tabs, rows.header), outside)
 
 
-def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
-    """Find columns of tags that are layers of nested mentions.
-
-    Nearly all mentions of a layer must lie within a longer mention of an earlier layer, or around a
-    shorter one, and use the same labels. Columns with another annotator's tags or a model's
-    predictions do not match: their mentions are mostly equal.
-
-    Returns:
-        The columns, empty if they may be anything else.
-    """
-    rows = _Rows.from_lines(lines)
-    width = min(map(len, rows.fields), default=0)
-    columns = [column for column in _find_tag_columns(rows, width) if column]
-    if len(columns) < 2 or rows.names or not rows.are_even():
-        return []
-
-    outer: list[set[tags.WordSpan]] = [set() for _ in rows.sentences[:-1]]
-    labels: set[str] = set()
-    num_inner = num_nested = 0
-    # Compare each layer with the union of the layers before it, sentence by sentence.
-    for column in columns:
-        values = rows.column(column)
-        layer_labels: set[str] = set()
-        for outer_spans, (start, stop) in zip(
-            outer, itertools.pairwise(rows.sentences), strict=True
-        ):
-            try:
-                spans, _ = tags.decode(values[start:stop], untyped="", i_opens=True)
-            except ValueError:
-                return []
-            layer_labels.update(span.label for span in spans)
-            if column != columns[0]:
-                num_inner += len(spans)
-                num_nested += sum(_is_nested(span, outer_spans) for span in spans)
-            outer_spans.update(spans)
-        if column != columns[0] and not layer_labels <= labels:
-            return []
-        labels |= layer_labels
-
-    # Columns of chunks are nested too, but are no mentions.
-    is_nested = num_inner >= _FEWEST_NESTED and num_nested >= _MOST_NESTED * num_inner
-    return columns if is_nested and not labels <= CHUNKS else []
-
-
-def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
-    """Return whether a mention is nested with one of `spans`, and equal to none."""
-    touching = [other for other in spans if other.start < span.end and span.start < other.end]
-    # An equal mention is a second opinion, not a nested one.
-    if any(other[:2] == span[:2] for other in touching):
-        return False
-    return any(
-        (other.start <= span.start and span.end <= other.end)
-        or (span.start <= other.start and other.end <= span.end)
-        for other in touching
-    )
-
-
 def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
     """Return the prefix of nearly all words, such as `en:` in WikiANN; "" if there is none."""
-    words = _Rows.from_lines(lines).column(0)
+    words = _Rows.from_lines(lines).column(0).values
     prefixes = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
     if len(words) < _NOT_ALL_NUMBERS or not prefixes:
         return ""
@@ -583,7 +536,7 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     """
     listed = [*lines]
     rows = _Rows.from_lines(listed)
-    if not rows.are_even() or not _find_tag_columns(rows, max(map(len, rows.fields))):
+    if not rows.are_even() or not _tagged(rows):
         return ""
     try:
         find_columns(listed, word=None, tag=None, is_tag=tags.is_tag)
@@ -608,8 +561,8 @@ def have_no_tags(
     alone = sum(len(fields) < 2 for fields in rows.fields)
     if not rows.numbers or alone >= _MOST_OF * len(rows.numbers):
         return True
-    columns = range(max(map(len, rows.fields))) if tag is None else [tag]
-    return not any(rows.are_tags(column, is_tag) for column in columns)
+    columns = rows.columns(is_tag) if tag is None else [rows.column(tag, is_tag)]
+    return not any(column.has_tags for column in columns)
 
 
 def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
@@ -625,84 +578,50 @@ def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
     return len(set(map(len, fields))) > 1 and all(row[-1] != outside for row in fields)
 
 
-def _find_tag_columns(rows: _Rows, width: int) -> list[int]:
-    return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
+def _tagged(rows: _Rows) -> list[int]:
+    """Return the columns with tags that have prefixes."""
+    return [number for number, column in enumerate(rows.columns(tags.is_tag)) if column.has_tags]
 
 
-def _find_words(rows: _Rows, tagged: Sequence[int]) -> int:
-    """Find the column of words: the first column after row numbers, document ids and tags.
-
-    Raises:
-        RecordError: Tags come first, and several later columns may hold the words.
-    """
-    width = min(map(len, rows.fields), default=0)
-    for column in range(width):
-        others = [other for other in range(column + 1, width) if other not in tagged]
-        if column in tagged and (others or not column):
-            return _words_behind_tags(rows, column, others)
-        if rows.counts(column):
-            return others[0] if others else 0
-        # A constant column may be a document id. Look at the next column.
-        if not rows.is_constant(column):
-            break
-    return 0
-
-
-def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
-    """Find the column of words in a file whose tags come first.
-
-    It is the column whose word lengths match offsets in two other columns, as in nersuite, or the
-    only column with letters.
+def _find_words(rows: _Rows, columns: Sequence[_Column], tagged: Sequence[int]) -> int:
+    """Find the column of words: the first one after row numbers and document ids.
 
     Raises:
-        RecordError: There are several such columns, or none.
+        RecordError: Tags come first and several other columns may hold the words, or words have no
+            letters.
     """
-    texts = [column for column in others if not rows.are_numbers(column)]
-
-    # Offsets are two adjacent columns, before or after the words.
-    measured = [
-        word
-        for start, word in itertools.product(others, others)
-        if start + 1 in others
-        and word not in (start, start + 1)
-        and rows.offsets_measure(start, word)
-    ]
-    candidates = measured[:1] or texts or [*others]
-    if len(candidates) != 1:
-        got = f"columns {_join_columns(candidates)}" if candidates else "none"
-        raise RecordError(
-            f"expected one column of words behind the tags in column {tag}, got {got}; name it "
-            "with [source] word_column",
-            line=rows.numbers[0],
-        )
-    return candidates[0]
-
-
-def _check_letters(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
-    """Raise if the column found for words never holds a letter.
-
-    It may hold sentence numbers or offsets, or the file may have no words. Files with fewer than 20
-    rows are accepted.
-    """
-    width = min(map(len, rows.fields), default=0)
-    if len(rows.numbers) < _NOT_ALL_NUMBERS or width <= word:
-        return
-    if any(map(_has_letter, rows.column(word))):
-        return
-    got = f"expected words in column {word}, got values without any letter"
-    for column in range(word + 1, width):
-        with_letters = sum(map(_has_letter, rows.column(column)))
-        if column not in tagged and 2 * with_letters > len(rows.numbers):
+    # Columns with one value per sentence, such as a document id, may precede row numbers and tags.
+    width = min(map(len, rows.fields))
+    first = next(
+        (n for n in range(width) if n in tagged or not columns[n].is_constant),
+        0,
+    )
+    others = [number for number in range(first + 1, width) if number not in tagged]
+    # Of few rows, numbers are only evidence beside more columns than CoNLL-2003 has.
+    is_short = len(rows.numbers) - len(rows.sentences) + 1 < _FEWEST_STEPS
+    found = 0
+    if first in tagged and (others or not first):
+        texts = [number for number in others if columns[number].letters > 0.5] or others
+        if len(texts) != 1:
+            got = f"columns {_join_columns(texts)}" if texts else "none"
             raise RecordError(
-                f"{got}, but column {column} has letters; name the column of words with [source] "
-                "word_column",
+                f"expected one column of words behind the tags in column {first}, got {got}; name "
+                "it with [source] word_column",
                 line=rows.numbers[0],
             )
-    if width > word + 1 + len(tagged):
+        [found] = texts
+    elif others and columns[first].numbers_rows and not (is_short and width <= _FEW_COLUMNS):
+        found = others[0]
+
+    # The column may hold sentence numbers or offsets, or the file may have no words.
+    has_others = any(number not in tagged for number in range(found + 1, width))
+    if len(rows.numbers) >= _NOT_ALL_NUMBERS and has_others and not columns[found].letters:
         raise RecordError(
-            f"{got}, and no other column has letters; check that the file has words",
+            f"expected words in column {found}, got values without any letter; name the column of "
+            "words with [source] word_column, if the file has words",
             line=rows.numbers[0],
         )
+    return found
 
 
 def _has_letter(word: str) -> bool:
@@ -734,53 +653,37 @@ def _no_tags_error(rows: _Rows) -> RecordError:
     )
 
 
-def _choose_column(rows: _Rows, candidates: Sequence[int]) -> int:
-    """Choose the column of entity tags among columns of tags.
+def _entities(rows: _Rows, columns: Sequence[_Column], candidates: Sequence[int]) -> list[int]:
+    """Return the columns that may hold tags of entities, of those with tags.
 
     Raises:
-        RecordError: Several columns may hold entity tags, or all hold chunks.
+        RecordError: All of them hold chunks.
     """
-    labels = {
-        column: {label for value in set(rows.column(column)) for label in _parse_label(value)}
-        for column in candidates
-    }
-    not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
-    if not not_chunks:
+    found = [
+        number
+        for number in candidates
+        if not columns[number].labels or columns[number].labels - CHUNKS
+    ]
+    if not found:
         raise RecordError(
-            f"expected tags of entities, got only chunks such as NP in column "
+            "expected tags of entities, got only chunks such as NP in column "
             f"{_join_columns(candidates)}; set [source] tag_column to read them",
             line=rows.numbers[0],
         )
 
     # The last column wins, unless an earlier one has labels: it may hold the entities.
-    with_labels = [column for column in not_chunks if labels[column]]
-    if len(with_labels) <= 1 and not_chunks[-1] in (with_labels or not_chunks):
-        return not_chunks[-1]
-    raise _several_columns_error(rows, not_chunks)
+    with_labels = [number for number in found if columns[number].labels]
+    is_last = len(with_labels) <= 1 and found[-1] in (with_labels or found)
+    return found[-1:] if is_last else found
 
 
-def _several_columns_error(rows: _Rows, columns: Sequence[int]) -> RecordError:
-    got = f"columns {_join_columns(columns)} with tags{rows.named(columns)}"
-    return RecordError(
-        f"expected one column of tags, got {got}; set [source] tag_column to one of them, or to "
-        f"{[*columns]} if they are layers of mentions",
-        line=rows.numbers[0],
-    )
-
-
-def _parse_label(value: str) -> list[str]:
-    """Return the label of a tag as a list: [""] for a bare tag, [] for O and other words."""
-    parsed = tags.parse(value)
-    return [parsed[1]] if parsed and parsed[0] != "O" else []
-
-
-def _check_are_tags(rows: _Rows, column: int) -> None:
+def _check_are_tags(rows: _Rows, column: _Column, number: int) -> None:
     """Raise if most words of a tag column other than O are not tags, but for example labels."""
-    values = [value for value in rows.column(column) if value != "O"]
-    num_others = sum(not tags.is_tag(value) for value in values)
+    values = [value for value in column.values if value != "O"]
+    num_others = sum(not column.is_tag(value) for value in values)
     if num_others >= _MANY and 2 * num_others > len(values):
         raise RecordError(
-            f"expected tags such as B-X, I-X and O in column {column}, got other words in most "
+            f"expected tags such as B-X, I-X and O in column {number}, got other words in most "
             f'lines without O; if they are labels, set [source] scheme = "label"',
             line=rows.numbers[0],
         )

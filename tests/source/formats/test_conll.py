@@ -126,7 +126,7 @@ def test_read__knows_numbers_of_rows_in_short_files_by_their_columns(
 def test_read__refuses_a_file_of_numbers_and_tags(tmp_path: Path) -> None:
     data = "".join(f"1\t{row}\t{10 * row}\t{10 * row + 4}\tB-X\n" for row in range(20))
 
-    with pytest.raises(SourceError, match="check that the file has words"):
+    with pytest.raises(SourceError, match="if the file has words"):
         read(tmp_path, data)
 
 
@@ -167,7 +167,8 @@ def test_read__reads_chunks_in_tag_column(tmp_path: Path, rest: list[str]) -> No
         ["O\ta", "B-X\tbc", "I-X\td"],
         ["O a _", "B-X bc _", "I-X d _"],
         ["O 7 a", "B-X 3 bc", "I-X 8 d"],
-        ["O\t0\t1\ta\tq\tNN\tB-NP", "B-X\t2\t4\tbc\tb\tNN\tI-NP", "I-X\t5\t6\td\td\tNN\tI-NP"],
+        ["O\t0\t1\ta\t1", "B-X\t2\t4\tbc\t2", "I-X\t5\t6\td\t3"],
+        ["d1\tO\ta", "d1\tB-X\tbc", "d1\tI-X\td"],
         ["1\tO\ta", "2\tB-X\tbc", "3\tI-X\td"],
     ],
 )
@@ -177,6 +178,13 @@ def test_read__takes_no_tags_for_words(tmp_path: Path, rows: list[str]) -> None:
     assert isinstance(record, Document)
     assert record.text == "a bc d"
     assert mentions([record]) == [[("bc d", "X")]]
+
+
+def test_read__takes_no_column_of_o_for_a_document_id(tmp_path: Path) -> None:
+    (record,) = read(tmp_path, "O\ta\nO\tbc\n")
+
+    assert isinstance(record, Document)
+    assert record.text == "a bc"
 
 
 def test_read__raises_if_words_after_tags_are_ambiguous(tmp_path: Path) -> None:
@@ -254,38 +262,19 @@ def test_read__reads_layers_together(tmp_path: Path, target_bytes: int) -> None:
     assert found[-1].id == "f:6"
 
 
-@pytest.mark.parametrize(
-    ("data", "layers"),
-    [
-        (NESTED * 3, [1, 2]),
-        (NESTED * 2, None),  # too few to tell
-        ("a\tB-X\tB-X\nb\tO\tO\n\n" * 9, None),  # a second opinion
-        (NESTED * 3 + "a\tB-X\tB-X\nb\tO\tO\n\n" * 3, None),
-        (NESTED.replace("B-LOC\n\nOslo", "B-PLACE\n\nOslo") * 3, None),  # other labels
-        ("TOKEN\tNE-A\tNE-B\n" + NESTED * 3, None),
-    ],
-)
-def test_recognises__nested_layers(data: str, layers: list[int] | None) -> None:
-    why = Conll.recognises(Path("f.tsv"), data.encode())
-
-    assert why == ((layers and "its lines hold a token and 2 tags, of nested layers") or "")
-    assert Conll.suggest_options(Path("f.tsv"), data.encode()).get("tag_column") == layers
-
-
-def test_read__removes_word_prefix(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_settle__asks_about_a_prefix_of_words(tmp_path: Path) -> None:
     data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
     (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))
 
-    assert Conll.suggest_options(tmp_path / "f.tsv", (tmp_path / "f.tsv").read_bytes()) == {
-        "word_prefix": "en:"
-    }
-    assert Conll().settle([tmp_path / "f.tsv"]) == {}
-    assert "f.tsv begin with 'en:'; set [source] word_prefix = 'en:'" in caplog.text
-    assert Conll.suggest_options(Path("f.tsv"), data.encode()) == {}
+    with pytest.raises(SourceError, match=r"word_prefix = 'en:' to remove it, or word_prefix = ''"):
+        Conll().settle([tmp_path / "f.tsv"])
+    assert Conll(word_prefix="").settle([tmp_path / "f.tsv"]) == {}
+
     (first, *_) = read(tmp_path, data, word_prefix="en:")
     assert isinstance(first, Document)
     assert first.text == "Oslo wins : en:x other"
     assert mentions([first]) == [[("Oslo", "X")]]
+    assert Conll().settle([tmp_path / "f.tsv"]) == {}, "not all words have it"
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,9 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Senten
     Args:
         tags: Integers `[W]`, row of `meanings` for each word; -1 for a word without a tag.
         offsets: Integers `[S + 1]`, offsets of the sentences' words.
-        meanings: int64 `[M + 1, 4]`. A row has the label of a tag, and three booleans: the tag
-            continues an open mention of its label; the mention ends after this word; starting a
-            mention with this tag counts as late. The last row is `NO_TAG`.
+        meanings: int64 `[M + 1, 4]`. A row has the label of a tag; 1 if the tag continues an open
+            mention of its label, 2 of any label, else 0; and two booleans: the mention ends after
+            this word; starting a mention with this tag counts as late. The last row is `NO_TAG`.
     """
     from mslm_data.data.ragged import make_offsets
     from mslm_data.kernels.tags import find_mentions

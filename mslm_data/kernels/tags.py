@@ -36,9 +36,9 @@ def find_mentions(
     Args:
         offsets: integers `[S + 1]`, offsets of each sentence's words.
         tags: integers `[W]`, index into `meanings` of each word's tag. -1 is the last item.
-        meanings: int64 `[M, 4]`, definition of each tag: label, or -1 outside mentions; whether the
-            tag continues an open mention of its label; whether it ends the mention; whether it is
-            irregular at the beginning of a mention, such as I in BIO.
+        meanings: int64 `[M, 4]`, definition of each tag: label, or -1 outside mentions; 1 if the
+            tag continues an open mention of its label, 2 of any label, else 0; whether it ends the
+            mention; whether it is irregular at the beginning of a mention, such as I in BIO.
         spans: int64 `[W, 3]`, written from the top: first word of each mention, word after the
             last, and label. The item after the last mention is scratch memory.
         counts: int64 `[2, S]`, written: number of mentions, and of mentions with an irregular
@@ -52,8 +52,8 @@ def find_mentions(
         for w in range(offsets[s], offsets[s + 1]):
             # Continue the open mention, or end it and open another.
             label = meanings[tags[w], 0]
-            continues = is_open and meanings[tags[w], 1] != 0 and label == spans[m, 2]
-            if not continues:
+            continues = meanings[tags[w], 1]
+            if not is_open or continues == 0 or (continues == 1 and label != spans[m, 2]):
                 m += is_open
                 is_open = label >= 0
                 late += meanings[tags[w], 3]

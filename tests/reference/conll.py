@@ -86,6 +86,9 @@ def mentions(tags: list[str], *, untyped: str) -> list[tuple[int, int, str]]:
     """Ask of each word alone whether a mention begins or ends there; conlleval's way."""
     prefixes = ["O", *(tag[0] for tag in tags), "O"]
     labels = ["", *("" if tag == "O" else tag[2:] or untyped for tag in tags), ""]
+    for i, tag in enumerate(tags, start=1):
+        if tag in ("I", "E", "M", "L") and prefixes[i - 1] not in "OESLUW":
+            labels[i] = labels[i - 1]
     found = []
     start = -1
     for i in range(1, len(prefixes)):

@@ -16,6 +16,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.log import plain
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
 from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, stem
@@ -98,11 +99,12 @@ class Conll(TextSource, frozen=True, kw_only=True):
         "Entity"
     )
     scheme: Annotated[
-        Literal["auto", "label", "brackets"],
+        Literal["auto", "suffix", "label", "brackets"],
         Meta(
-            description='"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels '
-            'without prefixes, of which equal neighbours form one mention; "brackets" for `(ORG*` '
-            "and `*)`, as in CoNLL-2012, whose names are in column 10."
+            description='"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "suffix" for the same '
+            'with the prefix at the end, such as `LOC-B` and `LOC_I`; "label" for labels without '
+            'prefixes, of which equal neighbours form one mention; "brackets" for `(ORG*` and '
+            "`*)`, as in CoNLL-2012, whose names are in column 10."
         ),
     ] = "auto"
     outside: Annotated[
@@ -132,13 +134,19 @@ class Conll(TextSource, frozen=True, kw_only=True):
         labels = tagged_lines.find_labels(lines)
         if labels is None:
             return ""
+        if labels.are_suffixed:
+            return "its lines hold a token and a tag that ends with its prefix"
         return f"its lines hold a token and a label, {labels.outside} outside of mentions"
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
         """Return options for labels; see `Source.suggest_options`."""
         labels = tagged_lines.find_labels(_head_lines(head))
-        return {"scheme": "label", "outside": labels.outside} if labels else {}
+        if labels is None:
+            return {}
+        if labels.are_suffixed:
+            return {"scheme": "suffix"}
+        return {"scheme": "label", "outside": labels.outside}
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
@@ -264,22 +272,42 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return [replace(columns, tag=tag) for tag in self.tag_column]
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Ask about a prefix of nearly all words; see `Source.settle`."""
-        if self.word_prefix is None and paths:
-            lines = tagged_lines.head(self.beginning(paths[0], tagged_lines.HEAD_BYTES))
-            prefix = tagged_lines.find_prefix(lines)
+        """Ask about labels and words that contradict the options; see `Source.settle`.
+
+        Raises:
+            SourceError: With scheme "label", a file has tags such as B-X or X-B; or nearly all
+                words of a file have a prefix. The message has the options.
+        """
+        schemes: dict[str, Path] = {}
+        for path in paths:
+            lines = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
+            prefix = tagged_lines.find_prefix(lines) if self.word_prefix is None else ""
             if prefix:
                 raise SourceError(
-                    f"{paths[0].name}: nearly all words begin with '{prefix}'; set [source] "
+                    f"{path.name}: nearly all words begin with '{prefix}'; set [source] "
                     f"word_prefix = '{prefix}' to remove it, or word_prefix = '' to keep it"
                 )
+            if self.scheme == "label":
+                scheme = tagged_lines.find_scheme(lines, self.columns(path), self.outside)
+                if scheme:
+                    schemes.setdefault(scheme, path)
+
+        for scheme in ("auto", "suffix"):
+            if scheme in schemes:
+                raise _several_schemes(scheme, schemes)
         return {}
 
     def _decode(self, sentences: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
         if self.scheme == "brackets":
             return self._decode_brackets(sentences)
-        return tags.decode_sentences(
-            sentences.tags, sentences.offsets, self._meanings(sentences.names, i_opens=i_opens)
+        if self.scheme == "label":
+            means = tags.make_label_meanings(sentences.names, outside=self.outside)
+            return tags.decode_sentences(sentences.tags, sentences.offsets, means)
+        names = sentences.names
+        if self.scheme == "suffix":
+            names = [*map(tags.turn_suffix, names)]
+        return tags.decode_tags(
+            sentences.tags, sentences.offsets, names, untyped=self.untyped, i_opens=i_opens
         )
 
     def _decode_brackets(self, sentences: TaggedSentences) -> tags.TaggedMentions:
@@ -296,11 +324,6 @@ class Conll(TextSource, frozen=True, kw_only=True):
         sentences.broken.update(in_order)
         means = tags.meanings(tuple(names), untyped=self.untyped)
         return tags.decode_sentences(numbers, sentences.offsets, means)
-
-    def _meanings(self, names: Sequence[str], *, i_opens: bool) -> tags.TagMeanings:
-        if self.scheme == "label":
-            return tags.make_label_meanings(names, outside=self.outside)
-        return tags.meanings(tuple(names), untyped=self.untyped, i_opens=i_opens)
 
     def _opens_with_i(self, path: Path, columns: TagColumns) -> bool:
         """Return whether I opens mentions in a file.
@@ -321,8 +344,25 @@ def _head_lines(head: bytes) -> list[tuple[int, str]]:
     return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
 
 
+def _several_schemes(scheme: str, schemes: Mapping[str, Path]) -> SourceError:
+    """Make the error for a file whose labels are tags, with the first file of each scheme."""
+    got = "B-X and I-X" if scheme == "auto" else "X-B and X-I"
+    labels = schemes.get("label")
+    advice = f'set [source] scheme = "{scheme}"'
+    if labels:
+        advice += (
+            f", and build {plain(labels.name)} and others with labels alone by themselves, as "
+            "they do not say where a mention begins"
+        )
+    return SourceError(
+        f"{plain(schemes[scheme].name)}: expected labels without prefixes, as [source] scheme = "
+        f'"label" wants, got tags such as {got}; {advice}'
+    )
+
+
 _IS_TAG: Mapping[str, Callable[[str], bool]] = {
     "auto": tags.is_tag,
+    "suffix": tags.is_suffixed,
     "label": bool,
     "brackets": tags.is_bracket,
 }

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -475,10 +475,17 @@ def find_columns(
 
 
 class Labels(NamedTuple):
-    """The columns of a file whose tags are plain labels, and the label outside mentions."""
+    """The columns of a file whose tags are labels without B- and I-.
+
+    Attributes:
+        columns: The columns.
+        outside: Label outside mentions.
+        are_suffixed: Whether all other labels are tags such as `LOC-B`.
+    """
 
     columns: TagColumns
     outside: str
+    are_suffixed: bool
 
 
 def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
@@ -505,17 +512,48 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
         are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
         # Labels repeat. In a column of words, nearly every value is distinct.
         repeat = 0 < 2 * len(labels) <= len(rows.numbers) - num_outside
+        are_suffixed = _are_suffixed(labels)
         is_outside = outside == "O" or (outside == "0" and all(map(str.isupper, labels)))
-        if is_outside and are_labels and repeat:
-            matches.append((column, outside))
+        if are_labels and repeat and (is_outside or (are_suffixed and outside in tags.OUTSIDE)):
+            matches.append((column, outside, are_suffixed))
     if len(matches) != 1:
         return None
-    [(column, outside)] = matches
+    [(column, outside, are_suffixed)] = matches
     word = _find_words(rows, rows.columns(tags.is_tag), [])
     words = rows.column(word).values
     if sum(" " in value for value in words) > _FEW_NAMES * len(words):
         return None
-    return Labels(TagColumns(word, column, bool, rows.tabs, rows.header), outside)
+    columns = TagColumns(word, column, bool, rows.tabs, rows.header)
+    return Labels(columns, outside, are_suffixed)
+
+
+def _are_suffixed(labels: Collection[str]) -> bool:
+    """Return whether labels are tags such as `LOC-B` and `LOC-I`."""
+    matches = [tags.SUFFIXED.match(label) for label in labels]
+    return all(matches) and any(match["prefix"] in "BSU" for match in matches if match)
+
+
+def find_scheme(
+    lines: Iterable[tuple[int, str]], columns: TagColumns, outside: str
+) -> Literal["auto", "suffix", "label"] | None:
+    """Return the scheme that most labels of a file seem to follow, None without labels.
+
+    Args:
+        lines: Line number and text of a file's first lines.
+        columns: Its columns.
+        outside: Label outside mentions.
+    """
+    values = [
+        value
+        for value in _Rows.from_lines(lines).column(columns.tag).values
+        if value not in ("", outside)
+    ]
+    if not values:
+        return None
+    num_tags = sum(len(value) > 1 and tags.is_tag(value) for value in values)
+    if 2 * num_tags > len(values):
+        return "auto"
+    return "suffix" if _are_suffixed({*values} - tags.OUTSIDE) else "label"
 
 
 def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
@@ -645,8 +683,8 @@ def _no_tags_error(rows: _Rows) -> RecordError:
         Reason(
             "expected a token and a tag, got no column of tags in most lines; check [source] use, "
             "or name the columns with word_column and tag_column; if the tags are labels without "
-            'B- and I-, set scheme = "label"; if they are brackets such as (ORG*, set scheme = '
-            '"brackets"',
+            'B- and I-, set scheme = "label"; if they are tags such as X-B, set scheme = "suffix"; '
+            'if they are brackets such as (ORG*, set scheme = "brackets"',
             advice=_NAME_THE_TAGS,
         ),
         line=rows.numbers[0],
@@ -684,7 +722,8 @@ def _check_are_tags(rows: _Rows, column: _Column, number: int) -> None:
     if num_others >= _MANY and 2 * num_others > len(values):
         raise RecordError(
             f"expected tags such as B-X, I-X and O in column {number}, got other words in most "
-            f'lines without O; if they are labels, set [source] scheme = "label"',
+            f'lines without O; if they are labels, set [source] scheme = "label"; if they end with '
+            'their prefix, as X-B and X-I, set scheme = "suffix"',
             line=rows.numbers[0],
         )
 

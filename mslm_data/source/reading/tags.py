@@ -19,6 +19,13 @@ from mslm_data.data import bio
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
 """A tag: O, or a prefix, alone or followed by `-` or `_` and a label."""
 
+SUFFIXED = re.compile(r"(?P<label>.+)[-_](?P<prefix>[BIESLUMW])\Z")
+"""A tag that ends with its prefix, such as `LOC-B`."""
+OUTSIDE = frozenset({"O", "-", "0"})
+"""Tags outside mentions in files with such tags."""
+_SEVERAL = re.compile(r"[,|]")
+"""Separators of several tags of one word, such as `B-LOC,B-ORG`."""
+
 BRACKET = re.compile(r"\((?P<label>[^()*\s]+)(?P<both>\*?\))?\*?\Z|(?P<outside>\*)(?P<close>\))?\Z")
 """A tag of CoNLL-2012: `(ORG*` opens a mention, `*)` closes it, `(ORG)` does both; else `*`."""
 
@@ -58,6 +65,17 @@ def parse(tag: str) -> tuple[str, str] | None:
 def is_tag(tag: str) -> bool:
     """Return whether a word is a valid tag of any scheme with prefixes."""
     return parse(tag) is not None
+
+
+def is_suffixed(tag: str) -> bool:
+    """Return whether a word is a valid tag whose prefix is at its end, such as `LOC-B`."""
+    return tag in OUTSIDE or SUFFIXED.match(tag) is not None
+
+
+def turn_suffix(tag: str) -> str:
+    """Return a tag such as `LOC-B` as `B-LOC`."""
+    match = SUFFIXED.match(tag)
+    return f"{match['prefix']}-{match['label']}" if match else "O"
 
 
 def is_bracket(tag: str) -> bool:
@@ -145,8 +163,8 @@ def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> T
     """Make the meanings of tags of IOB1, IOB2, IO, IOBES or BILOU, typed or bare.
 
     B, S and U open a mention. I, E, M and L continue an open mention with the same label, and open
-    a new one otherwise: MSLM's code reads tags like this, and IOB1 and IO require it. E, S, L, U, W
-    and O close the open mention.
+    a new one otherwise: MSLM's code reads tags like this, and IOB1 and IO require it. Without a
+    label, they continue any open mention. E, S, L, U, W and O close the open mention.
 
     Args:
         tags: Distinct tags. Invalid tags are read as O.
@@ -164,7 +182,8 @@ def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> T
         # "Late" is a mention opened by a continuing prefix, except I in IOB1 and IO.
         goes_on = prefix in _GOES_ON
         opens_late = goes_on and not (i_opens and prefix == "I")
-        table.append((number, goes_on, prefix in _CLOSES, opens_late))
+        of_any = goes_on and not label
+        table.append((number, 2 if of_any else goes_on, prefix in _CLOSES, opens_late))
     return TagMeanings(np.array([*table, bio.NO_TAG], np.int64), list(labels))
 
 
@@ -200,6 +219,54 @@ class TaggedMentions:
         """Return the mentions of one sentence, in words counted over all sentences."""
         spans = self.spans[self.offsets[sentence] : self.offsets[sentence + 1]].tolist()
         return [WordSpan(start, end, self.labels[label]) for start, end, label in spans]
+
+
+def _split_layers(names: Sequence[str]) -> list[list[str]]:
+    """Return the tags of each label, if some words have several tags, such as `B-LOC,B-ORG`.
+
+    Args:
+        names: Distinct tags.
+
+    Returns:
+        One list, `names` itself, in the usual case. Otherwise a list per label, with the tag of
+        that label in place of each name, O if it has none.
+    """
+    parts = [_split_several(name) for name in names]
+    if all(len(tags) == 1 for tags in parts):
+        return [[*names]]
+    layers: dict[str, list[str]] = {}
+    for number, tags in enumerate(parts):
+        for tag in tags:
+            prefix, label = parse(tag) or ("O", "")
+            if prefix != "O":
+                layers.setdefault(label, ["O"] * len(names))[number] = tag
+    return [*layers.values()]
+
+
+def _split_several(name: str) -> list[str]:
+    """Split `B-LOC,B-ORG` into tags. A name stays whole if a part of it is no tag with a label."""
+    parts = _SEVERAL.split(name)
+    are_tags = all(part == "O" or (len(part) > 1 and is_tag(part)) for part in parts)
+    return parts if are_tags else [name]
+
+
+def decode_tags(
+    tags: Ints, offsets: Ints, names: Sequence[str], *, untyped: str, i_opens: bool = False
+) -> TaggedMentions:
+    """Decode the tags of S sentences; see `meanings` and `decode_sentences`.
+
+    Args:
+        tags: `[W]`, index of each word's tag in `names`; -1 for words without a tag.
+        offsets: `[S + 1]`, word range of each sentence.
+        names: Distinct tags. Words with several tags, such as `B-LOC,B-ORG`, are in a mention of
+            each label.
+        untyped: Label for tags without a label.
+        i_opens: Whether I may open a mention.
+    """
+    layers = [
+        meanings(tuple(layer), untyped=untyped, i_opens=i_opens) for layer in _split_layers(names)
+    ]
+    return united([decode_sentences(tags, offsets, means) for means in layers])
 
 
 def decode_sentences(tags: Ints, offsets: Ints, means: TagMeanings) -> TaggedMentions:
@@ -264,10 +331,12 @@ def decode(
         if not is_tag(tag):
             raise ValueError(f"position {tags.index(tag)}: expected a tag such as O, B-X or I-X")
 
-    mentions = decode_sentences(
+    mentions = decode_tags(
         np.array([numbers[tag] for tag in tags]),
         np.array([0, len(tags)]),
-        meanings(tuple(numbers), untyped=untyped, i_opens=i_opens),
+        [*numbers],
+        untyped=untyped,
+        i_opens=i_opens,
     )
     return mentions.in_sentence(0), int(mentions.late[0])
 

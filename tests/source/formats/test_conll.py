@@ -326,6 +326,71 @@ def test_read__names_the_scheme_of_few_labels(tmp_path: Path) -> None:
     assert 'scheme = "label"' in aside.reason.text
 
 
+NEW_YORK = "{n}\tO\nwas\tO\nin\tO\nthe\tO\nhouse\tO\nof\tO\nNew\t{new}\nYork\t{york}\n\n"
+
+
+def new_york(new: str, york: str) -> str:
+    return "".join(NEW_YORK.format(n=n, new=new, york=york) for n in range(99))
+
+
+@pytest.mark.parametrize(
+    ("new", "york", "labels"),
+    [
+        ("B-loc,B-org", "I-loc,I-org", {"loc", "org"}),
+        ("B-loc|B-org", "I-loc|I-org", {"loc", "org"}),
+        ("B-LOC", "I", {"LOC"}),
+    ],
+)
+def test_read__reads_several_and_bare_tags(
+    tmp_path: Path, new: str, york: str, labels: set[str]
+) -> None:
+    records = read(tmp_path, new_york(new, york))
+
+    assert mentions(records) == [[("New York", label) for label in sorted(labels)]] * 99
+
+
+@pytest.mark.parametrize("outside", ["O", "-", "0"])
+@pytest.mark.parametrize(("new", "york"), [("LOC-B", "LOC-I"), ("LOC_B", "LOC_I")])
+def test_read__reads_tags_with_the_prefix_at_the_end(
+    tmp_path: Path, outside: str, new: str, york: str
+) -> None:
+    data = new_york(new, york).replace("\tO\n", f"\t{outside}\n")
+
+    with pytest.raises(SourceError, match='"suffix"'):
+        read(tmp_path, data)
+    options = Conll.suggest_options(tmp_path / "f.tsv", data.encode())
+    assert options == {"scheme": "suffix"}
+    assert Conll.recognises(tmp_path / "f.tsv", data.encode())
+    assert mentions(read(tmp_path, data, **options)) == [[("New York", "LOC")]] * 99
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (
+            {"dev.tsv": ("LOC", "LOC"), "train.tsv": ("B-LOC", "I-LOC")},
+            'train.tsv: .*got tags such as B-X and I-X; .*scheme = "auto", and build dev.tsv and',
+        ),
+        ({"train.tsv": ("B-LOC", "I-LOC")}, 'set .source. scheme = "auto"$'),
+        ({"train.tsv": ("LOC-B", "LOC-I")}, 'X-B and X-I; set .source. scheme = "suffix"$'),
+        ({"dev.tsv": ("LOC", "LOC"), "train.tsv": ("B-cell", "T-cell")}, ""),
+        ({"train.tsv": ("O", "O")}, ""),
+    ],
+)
+def test_settle__asks_if_labels_are_tags(
+    tmp_path: Path, files: dict[str, tuple[str, str]], words: str
+) -> None:
+    for name, (new, york) in files.items():
+        (tmp_path / name).write_text(new_york(new, york))
+    paths = [tmp_path / name for name in files]
+
+    if words:
+        with pytest.raises(SourceError, match=words):
+            Conll(scheme="label").settle(paths)
+    else:
+        assert Conll(scheme="label").settle(paths) == {}
+
+
 COMMENTED = """\
 # global.columns = FORM NER
 # a licence

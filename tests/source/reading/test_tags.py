@@ -31,6 +31,7 @@ TAGS = [
     "E-Y",
     "B",
     "I",
+    "E",
     "B_Z",
     "I_Z",
 ]
@@ -67,6 +68,13 @@ def test_is_tag__refuses_others(tag: str) -> None:
         ("B I O I", [(0, 2, "Entity"), (3, 4, "Entity")], 1),
         ("B I-Entity", [(0, 2, "Entity")], 0),
         ("O B_X I_X", [(1, 3, "X")], 0),
+        ("B-X I I-X I O I", [(0, 4, "X"), (5, 6, "Entity")], 1),
+        ("B-X E I", [(0, 2, "X"), (2, 3, "Entity")], 1),
+        ("B-X,B-Y I-X,I-Y", [(0, 2, "X"), (0, 2, "Y")], 0),
+        ("B-X|B-Y I-Y O B-Y", [(0, 1, "X"), (0, 2, "Y"), (3, 4, "Y")], 0),
+        ("B-X I-X,B-Y O", [(0, 2, "X"), (1, 2, "Y")], 0),
+        ("B-a,b I-a,b", [(0, 2, "a,b")], 0),
+        ("B-a,I I-a,I", [(0, 2, "a,I")], 0),
     ],
 )
 def test_decode__reads_every_scheme(tags: str, spans: list[WordSpan], opened_late: int) -> None:

@@ -7,7 +7,7 @@ command and the function. `builds` does the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -394,7 +394,9 @@ def prepare(
 
     recognised = None
     if source == AUTO:
-        recognised = _recognised(given, sample=sample)
+        paths_set = [*(text.partition("=")[0] for text in sets), *(options or {})]
+        decided = {path.removeprefix("source.") for path in paths_set if path.startswith("source.")}
+        recognised = _recognised(given, sample=sample, decided=decided)
         source = recognised.tables
     pipeline = read_named(source, sets=sets, options=options)
     if sample:
@@ -449,8 +451,15 @@ def read_named(
     return read({"name": name, **usual_tables(name)}, sets=sets, options=options)
 
 
-def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
+def _recognised(
+    given: Sequence[str | Path], *, sample: bool, decided: Collection[str]
+) -> Recognised:
     """Select a source by the input files, and log the result.
+
+    Args:
+        given: The input files.
+        sample: Whether a sample is built, which has no files to recognise.
+        decided: Names of the source's options that the user set.
 
     Raises:
         CallError: There are no files.
@@ -461,7 +470,7 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
 
     if sample or not given:
         raise CallError(f"source '{AUTO}': expected files to recognise, got none; pass --input")
-    recognised = recognise(localise(given))
+    recognised = recognise(localise(given), decided)
     LOGGER.info(
         "source '%s': found '%s', as %s; `mslm-data recipes %s --input …` prints the pipeline file",
         AUTO,

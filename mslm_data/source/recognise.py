@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +71,25 @@ class _Claim(NamedTuple):
     options: Mapping[str, Any]
 
 
+class _Nearest(NamedTuple):
+    """The source that most files seem to belong to.
+
+    Attributes:
+        name: Its name.
+        first: A file that it cannot read.
+        problem: Why, and the option that helps.
+    """
+
+    name: str
+    first: Path
+    problem: str
+
+    @property
+    def own_options(self) -> set[str]:
+        """Options of the source that not all sources have."""
+        return {*SOURCES.load(self.name).__struct_fields__}.difference(Source.__struct_fields__)
+
+
 class _Sample(NamedTuple):
     """A file and its first bytes."""
 
@@ -78,15 +97,17 @@ class _Sample(NamedTuple):
     head: bytes
 
 
-def recognise(inputs: Sequence[Path]) -> Recognised:
+def recognise(inputs: Sequence[Path], decided: Collection[str] = ()) -> Recognised:
     """Find the source or shipped pipeline that reads some files.
 
     Files with the digests of a shipped pipeline's corpus are read by that pipeline. Otherwise
     exactly one source must recognise the files. It gets its default options and those that the
-    files need.
+    files need. If none does, the closest source is chosen if the user set an option of it, as its
+    question asks.
 
     Args:
         inputs: Files, or folders to search.
+        decided: Names of the source's options that the user set.
 
     Raises:
         SourceError: No source recognises the files, or several do.
@@ -105,7 +126,10 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     samples = _read_samples(files)
     claims = _find_claims(samples) or _find_claims(_join_samples(samples))
     if not claims:
-        raise _unrecognised(inputs[0], files, samples)
+        near = _find_nearest(samples)
+        if near is None or near.own_options.isdisjoint(decided):
+            raise _unrecognised(inputs[0], files, near)
+        claims = {near.name: _Claim(near.first, "it is the closest, and its option is set", {})}
     if len(claims) > 1:
         fits = " and ".join(
             f"'{source}' ({claim.first.name}: {claim.why})" for source, claim in claims.items()
@@ -174,16 +198,18 @@ def _likely_pairs(samples: Sequence[_Sample]) -> Iterator[tuple[str, type[Source
                 yield name, source, sample
 
 
-def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample]) -> SourceError:
+def _unrecognised(root: Path, files: Sequence[Path], near: _Nearest | None) -> SourceError:
     """Make the error for files that no source recognises, with the closest source."""
     endings = sorted({ending(path) for path in files})
     got = (
         f"{root}: expected a known format, got files ending with {', '.join(endings[:10])} that "
         "no source recognises"
     )
-    near = _describe_nearest(samples)
     if near:
-        return SourceError(f"{got}; the closest is --source {near}")
+        return SourceError(
+            f"{got}; the closest is --source {near.name}, which reports {near.first.name}: "
+            f"{near.problem}"
+        )
 
     for path, head in samples:
         document = name_document(head)
@@ -205,17 +231,14 @@ def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample])
     return SourceError(f"{got}; name the source: {advice}")
 
 
-def _describe_nearest(samples: Sequence[_Sample]) -> str:
-    """Return the source that most files seem to belong to, and why it cannot read one of them."""
-    short: dict[str, list[str]] = {}
+def _find_nearest(samples: Sequence[_Sample]) -> _Nearest | None:
+    """Return the source that most files seem to belong to, with the first that it cannot read."""
+    short: dict[str, list[_Nearest]] = {}
     for name, source, (path, head) in _likely_pairs(samples):
-        reason = source.falls_short(path, head)
-        if reason:
-            short.setdefault(name, []).append(f"{path.name}: {reason}")
-    if not short:
-        return ""
-    name, reasons = max(short.items(), key=lambda item: len(item[1]))
-    return f"{name}, which reports {reasons[0]}"
+        problem = source.falls_short(path, head)
+        if problem:
+            short.setdefault(name, []).append(_Nearest(name, path, problem))
+    return max(short.values(), key=len)[0] if short else None
 
 
 def _in_toml(value: object) -> str:

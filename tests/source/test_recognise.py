@@ -373,6 +373,48 @@ def test_recognise__reports_the_error_of_the_closest_source(
     assert "Oslo" not in str(refused.value)
 
 
+SIGNED = "Oslo\tB-Place\nis\tO\na\tO\ncity\tO\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("".join(f"w{n}\tB-X\tB-Y\nx\tI-X\tO\n\n" for n in range(9)), "tag_column=1"),
+        ("".join(f"w{n}\tB-X\tB-Y\nx\tI-X\tO\n\n" for n in range(9)), "tag_column=[1, 2]"),
+        ("".join(f"w{n}\tB-NP\nx\tI-NP\n\n" for n in range(9)), "tag_column=1"),
+        ("".join(f"O\tw{n}\tNN\nB-X\tx\tNN\n\n" for n in range(9)), "word_column=1"),
+        (f"## 1\tOslo is a city\n{SIGNED}" * 9, 'comments=["##"]'),
+        (f"; 1\n{SIGNED}" * 9, 'comments=[";"]'),
+        (f"$ Oslo is a city\n{SIGNED}" * 9, 'comments=["$"]'),
+        (f"<HEADLINE>\t\t\n{SIGNED}" * 9, 'comments=["<"]'),
+    ],
+)
+def test_build__takes_the_answer_of_a_question_under_auto(
+    text: str, answer: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "in", {"train.tsv": text})
+    words = ["build", "--source", "auto", "--input", folder, "--tokenizer", VOCAB]
+
+    asked = run(*words, "--out", tmp_path / "asked")
+    done = run(*words, "--out", tmp_path / "out", "--set", f"source.{answer}")
+
+    assert asked.code == 1
+    assert "the closest is --source conll, which reports train.tsv: " in asked.err
+    option, _, value = answer.partition("=")
+    assert option in asked.err
+    assert value in asked.err.replace(" = ", "=")
+    assert (done.code, done.err.count("expected")) == (0, 0)
+    assert load(tmp_path / "out").manifest.splits["train"].written == 9
+
+
+def test_recognise__takes_no_option_of_all_sources_for_an_answer(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"train.tsv": "w\tB-X\tB-Y\nx\tI-X\tO\n\n"})
+
+    with pytest.raises(SourceError, match="the closest is --source conll"):
+        recognise([folder], {"splits", "max_loss"})
+    assert recognise([folder], {"tag_column"}).what == "conll"
+
+
 @pytest.mark.parametrize(
     ("names", "kept"),
     [

@@ -17,7 +17,8 @@ from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.log import plain
-from mslm_data.source.reading import comments, marks, tagged_lines, tags
+from mslm_data.source.reading import marks, tagged_lines, tags
+from mslm_data.source.reading.comments import take_out
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
 from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, stem
 from mslm_data.source.reading.records import RecordError
@@ -52,8 +53,9 @@ class Conll(TextSource, frozen=True, kw_only=True):
     * comments such as `# sent_id = 4` or `# text = …`;
     * other lines that begin with `#` and a space and have no word and tag, and lines that begin
       with `#` in files whose rows begin with numbers or tags;
+    * lines with one of the beginnings in `comments`;
     * a header, which names a column TOKEN, WORD or FORM;
-    * rows that have a TAB and the tag O, but no word.
+    * rows that have a TAB and no word, with the tag O or I-X.
 
     The columns are found from the beginning of the file, unless `word_column` and `tag_column` are
     set:
@@ -107,6 +109,10 @@ class Conll(TextSource, frozen=True, kw_only=True):
             "`*)`, as in CoNLL-2012, whose names are in column 10."
         ),
     ] = "auto"
+    comments: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(description='Beginnings of lines to skip, such as `["##", ";"]`.'),
+    ] = ()
     outside: Annotated[
         str, Meta(description='Label of words outside mentions, for scheme "label".')
     ] = "O"
@@ -178,6 +184,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
             part,
             target_bytes=target_bytes,
             is_comment=columns.is_comment,
+            beginnings=columns.beginnings,
             header_bytes=columns.header_bytes(self.beginning(path, tagged_lines.HEAD_BYTES)),
         )
 
@@ -207,7 +214,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
             data = re.sub(rb"^%s(?=[^\s])" % prefix, b"", data, flags=re.MULTILINE)
 
         # Comments are removed, so line numbers are too small until `uncommented.number` below.
-        uncommented = comments.take_out(data, columns.is_comment)
+        uncommented = take_out(data, columns.is_comment, columns.beginnings)
         documents, data = marks.divide(uncommented.data, first=part.line)
         layers = self._layers(columns)
         scans = [
@@ -261,7 +268,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
         beginning = self.beginning(path, tagged_lines.HEAD_BYTES)
         tag = self._tag_columns()[0]
         try:
-            return _columns_in(beginning, self.word_column, tag, self.scheme)
+            return _columns_in(beginning, self.word_column, tag, self.scheme, self.comments)
         except RecordError as error:
             raise SourceError(f"{path.name}:{error.line}: {error}") from None
 
@@ -332,7 +339,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
         """
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
         data = columns.without_header(data)
-        data = comments.take_out(data, columns.is_comment).data
+        data = take_out(data, columns.is_comment, columns.beginnings).data
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
@@ -370,11 +377,14 @@ _IS_TAG: Mapping[str, Callable[[str], bool]] = {
 
 
 @lru_cache(maxsize=4)
-def _columns_in(beginning: bytes, word: int | None, tag: int | None, scheme: str) -> TagColumns:
+def _columns_in(
+    beginning: bytes, word: int | None, tag: int | None, scheme: str, comments: tuple[str, ...]
+) -> TagColumns:
     """Find the columns of a file from its beginning. Cached, for all parts of the file.
 
     Raises:
         RecordError: Most lines are not a token and a tag.
     """
-    head = tagged_lines.head(beginning)
-    return tagged_lines.find_columns(head, word=word, tag=tag, is_tag=_IS_TAG[scheme])
+    rows = [row for row in tagged_lines.head(beginning) if not row[1].startswith(comments)]
+    columns = tagged_lines.find_columns(rows, word=word, tag=tag, is_tag=_IS_TAG[scheme])
+    return replace(columns, comments=comments)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,13 @@ import numpy.typing as npt
 from mslm_data.kernels.lines import NEWLINE, count_lines
 
 IsComment = Callable[[bytes], bool]
-"""Whether a line that begins with `#` is a comment; see `TagColumns.is_comment`."""
+"""Whether a line that may be a comment is one; see `TagColumns.is_comment`."""
+HASH = (b"#",)
+"""Beginnings of lines that may be comments, unless a user names more."""
 
 LIKELY = re.compile(r"# |#[\w.:-]+ ?=")
 """Beginnings of comments. A line with a word and a tag may begin like this too."""
-_CANDIDATE = re.compile(rb"#[^\n]*\n?")
+_LINE = re.compile(rb"[^\n]*\n?")
 CERTAIN = re.compile(r"# ?[\w.:-]+ = |#end document")
 """Beginnings of comments that never occur in a line with a word and a tag."""
 
@@ -49,18 +51,21 @@ class WithoutComments(NamedTuple):
         return lines + np.searchsorted(self.places, lines - first, side="right")
 
 
-def take_out(data: bytes, is_comment: IsComment) -> WithoutComments:
+def take_out(
+    data: bytes, is_comment: IsComment, beginnings: Sequence[bytes] = HASH
+) -> WithoutComments:
     """Remove comments from whole lines.
 
     Args:
         data: The lines.
-        is_comment: Whether a line that begins with `#` is a comment.
+        is_comment: Whether a line with one of the beginnings is a comment.
+        beginnings: Beginnings of lines that may be comments.
     """
     kept: list[bytes] = []
     places: list[int] = []
     past = 0
     num_lines = 0  # lines kept so far
-    for match in _candidates(data):
+    for match in _candidates(data, beginnings):
         if not is_comment(match[0]):
             continue
         kept.append(data[past : match.start()])
@@ -73,33 +78,43 @@ def take_out(data: bytes, is_comment: IsComment) -> WithoutComments:
     return WithoutComments(b"".join(kept), np.array(places, np.int64))
 
 
-def _candidates(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the lines that begin with `#`.
+def _candidates(data: bytes, beginnings: Sequence[bytes]) -> list[re.Match[bytes]]:
+    """Return the lines with one of some beginnings.
 
-    `find` searches for a single byte at the speed of memory, unlike a regular expression.
+    `find` searches for a few bytes at the speed of memory, unlike a regular expression.
     """
-    place = data.find(b"#")
-    while place >= 0:
-        match = None
-        if not place or data[place - 1] == NEWLINE:
-            match = _CANDIDATE.match(data, place)
-        if match:
-            yield match
-        place = data.find(b"#", match.end() if match else place + 1)
+    matches: dict[int, re.Match[bytes]] = {}
+    for beginning in beginnings:
+        place = data.find(beginning)
+        while place >= 0:
+            past = place + 1
+            if not place or data[place - 1] == NEWLINE:
+                match = cast("re.Match[bytes]", _LINE.match(data, place))
+                matches[place] = match
+                past = match.end()
+            place = data.find(beginning, past)
+    return [matches[place] for place in sorted(matches)]
 
 
-def count_blocks(data: bytes, is_comment: IsComment, *, header_bytes: int = 0) -> int:
+def count_blocks(
+    data: bytes,
+    is_comment: IsComment,
+    beginnings: Sequence[bytes] = HASH,
+    *,
+    header_bytes: int = 0,
+) -> int:
     """Count the blocks of lines, separated by blank lines, that consist of comments only.
 
     These blocks disappear when comments are removed, so record numbers must skip them.
 
     Args:
         data: Whole lines, including a file's byte order mark.
-        is_comment: Whether a line that begins with `#` is a comment.
+        is_comment: Whether a line with one of the beginnings is a comment.
+        beginnings: Beginnings of lines that may be comments.
         header_bytes: Number of bytes at the beginning that count as comments.
     """
     body = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
-    others = take_out(body, is_comment)
+    others = take_out(body, is_comment, beginnings)
 
     # Usual case: no comments, so no blocks disappear.
     if not header_bytes and not len(others.places):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import mmap
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.kernels.lines import NEWLINE
-from mslm_data.source.reading.comments import IsComment, count_blocks, take_out
+from mslm_data.source.reading.comments import HASH, IsComment, count_blocks, take_out
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import cut_at_gaps
 
@@ -117,17 +117,23 @@ def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
 
 
 def cut(
-    part: Part, *, target_bytes: int, is_comment: IsComment, header_bytes: int = 0
+    part: Part,
+    *,
+    target_bytes: int,
+    is_comment: IsComment,
+    beginnings: Sequence[bytes] = HASH,
+    header_bytes: int = 0,
 ) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences, if `TextReading.may_be_cut`.
 
-    Every part but the last has at least `target_bytes`. If the file has marks, every part has one,
-    so that a part read alone is known to have documents at marks.
+    Every part but the last has at least `target_bytes`. In a file with marks, a part begins at a
+    mark. A reader of one part then sees that the file has marks.
 
     Args:
         part: The file, or a part of it.
         target_bytes: Approximate size of a part.
         is_comment: Whether a line is a comment. Comments are neither documents nor sentences.
+        beginnings: Beginnings of lines that may be comments.
         header_bytes: Number of bytes up to the end of the header, which has no documents.
     """
     with opened(Path(part.path)) as file:
@@ -142,14 +148,19 @@ def cut(
             yield piece._replace(first=piece.first - num_comment_blocks)
             stop = len(data) if piece.stop < 0 else piece.stop
             header = max(header_bytes - piece.start, 0)
-            if header or data.find(b"#", piece.start, stop) >= 0:
+            may_have_comments = any(
+                data.find(beginning, piece.start, stop) >= 0 for beginning in beginnings
+            )
+            if header or may_have_comments:
                 lines = data[piece.start : stop]
-                num_comment_blocks += count_blocks(lines, is_comment, header_bytes=header)
+                num_comment_blocks += count_blocks(
+                    lines, is_comment, beginnings, header_bytes=header
+                )
         return
 
     # Lines before the first mark are a document too. It shares a part with the first mark.
     before = data[max(start, header_bytes) : marks[0]].removeprefix(BOM_UTF8)
-    has_lines_before = bool(take_out(before, is_comment).data.strip(_BLANK_BYTES))
+    has_lines_before = bool(take_out(before, is_comment, beginnings).data.strip(_BLANK_BYTES))
     for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
         if here - start >= target_bytes:
             yield Part(part.path, start, here, first, line)

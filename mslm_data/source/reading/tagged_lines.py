@@ -22,7 +22,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE, scan_lines
 from mslm_data.source.reading import tags
 from mslm_data.source.reading.cells import can_be_shown
-from mslm_data.source.reading.comments import CERTAIN, LIKELY
+from mslm_data.source.reading.comments import CERTAIN, HASH, LIKELY
 from mslm_data.source.reading.files import plain_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import NOT_UTF8, RecordError
@@ -37,6 +37,21 @@ def not_a_tag(column: str | int) -> Reason:
         f"expected a tag in column {column}, got another word; if the tags are labels without "
         'B- and I-, set [source] scheme = "label"',
         advice=_NAME_THE_TAGS,
+    )
+
+
+_SIGN = re.compile(r"[#;$%<>*/=@!|&~+]{1,2}")
+"""Signs with which comments begin in some files."""
+
+
+def _begins_with(sign: str) -> Reason:
+    """Make the reason for a line that is no word and tag and begins with a sign."""
+    return Reason(
+        f"expected a token and a tag, got a line that begins with '{sign}'",
+        advice={
+            "comments": "if such lines are comments, skip them with "
+            f"{{set}} 'source.comments=[\"{sign}\"]'"
+        },
     )
 
 
@@ -118,6 +133,7 @@ class TagColumns:
         tabs: Whether a line that looks like a comment must contain a TAB to be read as a row. Set
             for files in which nearly any word is a valid tag.
         header: Line number of the header, 0 if there is none.
+        comments: Beginnings of comments that the user named.
     """
 
     word: int
@@ -125,11 +141,24 @@ class TagColumns:
     is_tag: Callable[[str], bool]
     tabs: bool = False
     header: int = 0
+    comments: tuple[str, ...] = ()
+
+    @property
+    def beginnings(self) -> tuple[bytes, ...]:
+        """Beginnings of lines that may be comments."""
+        return (*HASH, *map(str.encode, self.comments))
 
     def parse(self, line: str) -> tuple[str, str] | Reason:
         """Return the word and tag of a line, or the reason why the line is broken."""
         if line == _DAMAGED:
             return NOT_UTF8
+        found = self._parse(line)
+        sign = _SIGN.match(line)
+        if sign and isinstance(found, Reason):
+            return _begins_with(sign[0])
+        return found
+
+    def _parse(self, line: str) -> tuple[str, str] | Reason:
         fields = split_fields(line)
         if len(fields) <= max(self.word, self.tag):
             return Reason(
@@ -143,6 +172,17 @@ class TagColumns:
         if not self.is_tag(tag):
             return not_a_tag(self.tag)
         return fields[self.word], tag
+
+    def is_wordless(self, line: str) -> bool:
+        """Return whether a row has a TAB and no word, and no mention begins with it.
+
+        Some files have a row for each space, with the tag of the words around it.
+        """
+        fields = line.split("\t")
+        if len(fields) <= max(self.word, self.tag) or fields[self.word].strip(BLANKS):
+            return False
+        tag = fields[self.tag].strip(BLANKS)
+        return tag == "O" or (self.is_tag is tags.is_tag and tag.startswith(("I-", "I_")))
 
     def are_in(self, lines: Sequence[tuple[int, str]]) -> bool:
         """Return whether a file certainly has words and tags in these columns.
@@ -158,6 +198,7 @@ class TagColumns:
             and number != self.header
             and not MARK.match(line)
             and not (line.startswith("#") and self.is_comment(line.encode()))
+            and not self.is_wordless(line)
         ]
         parsed = [self.parse(line) for line in rows]
         pairs = [pair for pair in parsed if isinstance(pair, tuple)]
@@ -170,16 +211,16 @@ class TagColumns:
         )
 
     def is_comment(self, line: bytes) -> bool:
-        """Return whether a line that begins with `#` is a comment.
+        """Return whether a line that begins with `#` or with one of `comments` is a comment.
 
-        A document mark is not a comment; a line with the form of a comment is. Any other line is a
-        comment if it has no word and tag, and either begins with `#` and a space or belongs to a
-        file whose first column is not the word.
+        A document mark is not a comment; a line with the form of a comment is, and one with a
+        beginning that the user named. Any other line is a comment if it has no word and tag, and
+        either begins with `#` and a space or belongs to a file whose first column is not the word.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if MARK.match(text):
             return False
-        if CERTAIN.match(text):
+        if CERTAIN.match(text) or text.startswith(self.comments):
             return True
         # Without tags, such as for labels, nearly any text parses as a row. Then only a TAB
         # decides.
@@ -574,12 +615,24 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     """
     listed = [*lines]
     rows = _Rows.from_lines(listed)
-    if not rows.are_even() or not _tagged(rows):
-        return ""
     try:
-        find_columns(listed, word=None, tag=None, is_tag=tags.is_tag)
+        columns = find_columns(listed, word=None, tag=None, is_tag=tags.is_tag)
     except RecordError as error:
-        return str(error)
+        return str(error) if rows.are_even() and _tagged(rows) else ""
+
+    # Lines with a sign may be comments, if all others are words and tags.
+    parsed = [(line, columns.parse(line)) for _, line in listed if line.strip(BLANKS)]
+    signs = Counter(
+        sign[0]
+        for line, found in parsed
+        if isinstance(found, Reason) and (sign := _SIGN.match(line))
+    )
+    for usual, _ in signs.most_common(1):
+        if columns.are_in([pair for pair in listed if not pair[1].startswith(usual)]):
+            return (
+                f"expected a token and a tag, got lines that begin with '{usual}'; if they are "
+                f'comments, set [source] comments = ["{usual}"]'
+            )
     return ""
 
 
@@ -741,8 +794,9 @@ def scan(
         data: Whole lines without document marks, from `clean` and `marks.divide`.
         first: Line number of the first line.
         columns: The columns of words and tags.
-        keep_empty: Whether a row with tag O and no word breaks its sentence. By default such rows
-            are dropped. Layers are scanned with True, so that every scan has the same words.
+        keep_empty: Whether a row without a word breaks its sentence. By default such rows are
+            dropped, unless a mention begins with them. Layers are scanned with True, so that every
+            scan has the same words.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -795,7 +849,7 @@ def scan(
 def _are_empty(
     tagged: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
 ) -> npt.NDArray[np.bool_]:
-    """Find rows with tag O and no word, bool `[W]`.
+    """Find rows without a word that no mention needs, bool `[W]`; see `TagColumns.is_wordless`.
 
     A sentence that has no other rows keeps them, so that it does not disappear uncounted.
     """
@@ -805,12 +859,7 @@ def _are_empty(
     for word in np.flatnonzero((tagged.tags < 0) & (tagged.bounds[:, 0] == tagged.bounds[:, 1])):
         sentence = int(np.searchsorted(tagged.offsets, word, side="right")) - 1
         line = lines[tagged.lines[sentence] + word - tagged.offsets[sentence] - first]
-        fields = line.split("\t")
-        is_empty[word] = (
-            len(fields) > max(columns.word, columns.tag)
-            and not fields[columns.word].strip(BLANKS)
-            and fields[columns.tag].strip(BLANKS) == "O"
-        )
+        is_empty[word] = columns.is_wordless(line)
     if is_empty.any():
         num_words = np.add.reduceat(~is_empty, tagged.offsets[:-1])
         is_empty &= np.repeat(num_words > 0, np.diff(tagged.offsets))

@@ -446,6 +446,25 @@ def test_read__skips_comments_if_any_word_is_a_valid_tag(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__skips_lines_with_a_beginning_of_the_user(tmp_path: Path, target_bytes: int) -> None:
+    data = "; a\tO\n\n## b\tI-X\na\tO\n;\tO\n\n##\n\n#\tB-X\n##c\nb\tI-X\n"
+
+    records = read(tmp_path, data, comments=("##", ";"), target_bytes=target_bytes)
+
+    assert mentions(records) == [[], [("# b", "X")]]
+    assert ids_of(records, Document) == ["f:0", "f:1"]
+    assert [record.place for record in records] == ["f.tsv:4", "f.tsv:9"]
+
+
+def test_read__names_the_option_for_lines_with_a_sign(tmp_path: Path) -> None:
+    *_, aside = reversed(read(tmp_path, GOOD + "## 7\tdomain en\nc\tO\n"))
+
+    assert isinstance(aside, SetAside)
+    assert aside.reason.text.endswith("got a line that begins with '##'")
+    assert aside.reason.advice["comments"].endswith("{set} 'source.comments=[\"##\"]'")
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
 def test_read__skips_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
     sentence = "#\thttp://a.example/1.html\t[2011-02-03]\t\n1\tOslo\tB-X\tO\n2\twins\tO\tO\n"
     data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#block 7\n1\t#\tB-X\tO\n"])
@@ -818,8 +837,17 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
     ]
 
 
+def test_read__reads_characters_with_rows_of_spaces(tmp_path: Path) -> None:
+    data = "H\tO\n \tO\nO\tB-X\n \tI-X\nz\tI-X\n\n" * 9
+
+    assert Conll.recognises(tmp_path / "f.tsv", data.encode())
+    records = read(tmp_path, data)
+    assert [record.text[span.start : span.end] for record in records if isinstance(record, Document)
+            for span in record.spans] == ["O  z"] * 9  # fmt: skip
+
+
 def test_read__skips_rows_without_a_word(tmp_path: Path) -> None:
-    data = GOOD + "c\tO\n\tO\nd\tB-X\n \tO\n\n\tO\n\ne\tB-X\n"
+    data = GOOD + "c\tO\n\tO\nd\tB-X\n \tI-X\n\n\tO\n\ne\tB-X\n"
 
     records = read(tmp_path, data)
 

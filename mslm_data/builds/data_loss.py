@@ -9,7 +9,9 @@ and messages.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
@@ -38,6 +40,12 @@ _LONG_LABEL = 64
 """Labels with more characters must repeat, however few there are."""
 _MANY = 20
 """With at least this number of different labels, they must repeat, however short they are."""
+_ENOUGH = 20
+"""Minimum number of documents of a split, and of mentions beside it, for a split without mentions
+to be a question."""
+_TAGS = re.compile(r"[BIESLU][-_](?P<after>.+)\Z|(?P<before>.+)[-_][BIESLU]\Z")
+"""Labels that look like tags, if another label differs in the prefix alone."""
+_SEVERAL_TAGS = re.compile(r"[,;|/+ ][BI][-_]")
 _NEARLY_ALL = 0.8
 """Labels repeat if their number is below this share of the documents or mentions that have them."""
 
@@ -103,6 +111,9 @@ def check_losses(inputs: Inputs, outcomes: Mapping[str, Sequence[Outcome]]) -> N
     whole = add_up(chain.from_iterable(outcomes.values()))
     _check_documents(pipeline, whole)
     _check_mentions(inputs, whole)
+    if pipeline.annotate.use == "gold":
+        _check_tags(pipeline, whole)
+        _check_bare_splits(inputs, outcomes)
     _check_doc_labels(pipeline, whole)
     _warn_of_absent_labels(pipeline, whole)
 
@@ -270,6 +281,57 @@ def _check_mentions(inputs: Inputs, whole: Outcome) -> None:
     raise BuildError(
         f"pipeline '{pipeline.name}': {problem}, or --set annotate.use=none if none are wanted"
         f"{_list_losses(pipeline, lost, {})}"
+    )
+
+
+def _check_tags(pipeline: Pipeline, whole: Outcome) -> None:
+    """Ask about labels that look like tags, whatever format the corpus has.
+
+    Raises:
+        BuildError: Says how to accept them.
+    """
+    matches = filter(None, map(_TAGS.match, whole.labels))
+    stems = Counter(match["after"] or match["before"] for match in matches)
+    are_tags = any(number > 1 for number in stems.values()) or any(
+        map(_SEVERAL_TAGS.search, whole.labels)
+    )
+    if are_tags and not pipeline.annotate.labels:
+        labels = json.dumps(whole.labels, ensure_ascii=False)
+        raise BuildError(
+            f"pipeline '{pipeline.name}': expected labels of mentions, got labels that look like "
+            f"tags, {show_labels(whole.labels, whole.counts.given_mentions)}; check [source]"
+            f"{_label_options(pipeline)}, or accept them with --set 'annotate.labels={labels}'"
+        )
+
+
+def _check_bare_splits(inputs: Inputs, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+    """Ask about a split without mentions beside one with many, as its tags may be masked.
+
+    Raises:
+        BuildError: Says how to leave it out, and how to accept it.
+    """
+    pipeline = inputs.pipeline
+    counts = {split: add_up(listed).counts for split, listed in outcomes.items()}
+    full = [split for split, found in counts.items() if found.given_mentions >= _ENOUGH]
+    bare = [
+        split
+        for split, found in counts.items()
+        if found.written >= _ENOUGH and not found.given_mentions
+    ]
+    if not full or not bare or pipeline.source.max_loss == 1:
+        return
+
+    names = {
+        split: [f"*{path.name}" for path in paths[:_FILES_SHOWN]]
+        for split, paths in inputs.files.items()
+        if split not in bare
+    }
+    listed = ", ".join(f"{split} = {patterns}" for split, patterns in names.items())
+    raise BuildError(
+        f"pipeline '{pipeline.name}', split '{bare[0]}': found no mention in "
+        f"{counts[bare[0]].written:,} documents, beside {counts[full[0]].given_mentions:,} in "
+        f"split '{full[0]}'; if they are masked, leave the split out with [source] splits, such "
+        f"as splits = {{ {listed} }}, else accept it with --set source.max_loss=1"
     )
 
 

@@ -154,6 +154,54 @@ def test_build__explains_a_loss(case: str, tmp_path: Path) -> None:
     assert "kinase" not in str(caught.value)
 
 
+def tagged(folder: Path, **tags_of_files: tuple[str, str]) -> Path:
+    """Write files of 30 sentences with a mention of two words, tagged as given."""
+    folder.mkdir()
+    for name, (first, second) in tags_of_files.items():
+        rows = [f"{name}{n}\tO\nNew\t{first}\nYork\t{second}\n\n" for n in range(30)]
+        (folder / f"{name}.tsv").write_text("".join(rows))
+    return folder
+
+
+def test_build__asks_about_a_split_without_mentions(tmp_path: Path) -> None:
+    inputs = tagged(tmp_path / "in", train=("B-LOC", "I-LOC"), test=("O", "O"))
+
+    with pytest.raises(BuildError) as asked:
+        made.built(tmp_path / "out", inputs, pipeline(use="conll"))
+    kept = made.built(tmp_path / "kept", inputs, pipeline(use="conll", max_loss=1))
+    splits = {"train": ["*train.tsv"]}
+    left_out = made.built(tmp_path / "left", inputs, pipeline(use="conll", splits=splits))
+
+    assert "split 'test': found no mention in 30 documents, beside 30 in split 'train'" in str(
+        asked.value
+    )
+    assert "such as splits = { train = ['*train.tsv'] }, else" in str(asked.value)
+    assert [*kept.splits] == ["train", "test"]
+    assert [*left_out.splits] == ["train"]
+
+
+@pytest.mark.parametrize(
+    "given", [("B-LOC", "I-LOC"), ("LOC_B", "LOC_I"), ("loc;B-org", "loc;B-org")]
+)
+def test_build__asks_about_labels_that_look_like_tags(
+    tmp_path: Path, given: tuple[str, str]
+) -> None:
+    rows = [
+        {"id": f"{n}{label}", "text": f"kinase {n}", "entities": [[0, 6, label]]}
+        for n in range(30)
+        for label in given[: len({*given})]
+    ]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+    accepted = {"use": "gold", "labels": sorted({*given})}
+
+    with pytest.raises(BuildError, match=r"look like tags, .*--set 'annotate.labels=") as asked:
+        made.built(tmp_path / "out", inputs, pipeline(duplicates="keep"))
+    built = made.built(tmp_path / "kept", inputs, pipeline(duplicates="keep", annotate=accepted))
+
+    assert json.dumps(accepted["labels"]) in str(asked.value)
+    assert sorted(built.labels) == accepted["labels"]
+
+
 @pytest.mark.parametrize(
     ("aside", "lost", "given"),
     [

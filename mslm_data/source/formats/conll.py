@@ -354,16 +354,17 @@ def _head_lines(head: bytes) -> list[tuple[int, str]]:
 def _several_schemes(scheme: str, schemes: Mapping[str, Path]) -> SourceError:
     """Make the error for a file whose labels are tags, with the first file of each scheme."""
     got = "B-X and I-X" if scheme == "auto" else "X-B and X-I"
-    labels = schemes.get("label")
+    tagged = plain(schemes[scheme].name)
     advice = f'set [source] scheme = "{scheme}"'
-    if labels:
-        advice += (
-            f", and build {plain(labels.name)} and others with labels alone by themselves, as "
-            "they do not say where a mention begins"
+    if "label" in schemes:
+        # Labels alone do not say where a mention begins, so nobody wants a mix of both.
+        advice = (
+            f"build the files of each scheme by themselves, with --input: {tagged} with scheme = "
+            f'"{scheme}", {plain(schemes["label"].name)} with scheme = "label"'
         )
     return SourceError(
-        f"{plain(schemes[scheme].name)}: expected labels without prefixes, as [source] scheme = "
-        f'"label" wants, got tags such as {got}; {advice}'
+        f'{tagged}: expected labels without prefixes, as [source] scheme = "label" wants, got tags '
+        f"such as {got}; {advice}"
     )
 
 

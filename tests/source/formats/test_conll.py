@@ -369,7 +369,7 @@ def test_read__reads_tags_with_the_prefix_at_the_end(
     [
         (
             {"dev.tsv": ("LOC", "LOC"), "train.tsv": ("B-LOC", "I-LOC")},
-            'train.tsv: .*got tags such as B-X and I-X; .*scheme = "auto", and build dev.tsv and',
+            'train.tsv: .*got tags such as B-X and I-X; .*train.tsv with scheme = "auto", dev.tsv with',
         ),
         ({"train.tsv": ("B-LOC", "I-LOC")}, 'set .source. scheme = "auto"$'),
         ({"train.tsv": ("LOC-B", "LOC-I")}, 'X-B and X-I; set .source. scheme = "suffix"$'),

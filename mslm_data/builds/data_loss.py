@@ -27,6 +27,7 @@ from mslm_data.errors import BuildError
 from mslm_data.log import LOGGER, TO_KEEP, few, plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import cells
+from mslm_data.source.reading.word_documents import LATE
 
 _FILES_SHOWN = 3
 """Maximum number of files whose columns a message lists."""
@@ -46,6 +47,8 @@ to be a question."""
 _TAGS = re.compile(r"[BIESLU][-_](?P<after>.+)\Z|(?P<before>.+)[-_][BIESLU]\Z")
 """Labels that look like tags, if another label differs in the prefix alone."""
 _SEVERAL_TAGS = re.compile(r"[,;|/+ ][BI][-_]")
+_MANY_LATE = 0.05
+"""Maximum share of mentions that begin with a continuing tag, whatever `max_loss` is."""
 _NEARLY_ALL = 0.8
 """Labels repeat if their number is below this share of the documents or mentions that have them."""
 
@@ -113,6 +116,7 @@ def check_losses(inputs: Inputs, outcomes: Mapping[str, Sequence[Outcome]]) -> N
     _check_mentions(inputs, whole)
     if pipeline.annotate.use == "gold":
         _check_tags(pipeline, whole)
+        _check_late_tags(pipeline, whole.counts)
         _check_bare_splits(inputs, outcomes)
     _check_doc_labels(pipeline, whole)
     _warn_of_absent_labels(pipeline, whole)
@@ -301,6 +305,22 @@ def _check_tags(pipeline: Pipeline, whole: Outcome) -> None:
             f"pipeline '{pipeline.name}': expected labels of mentions, got labels that look like "
             f"tags, {show_labels(whole.labels, whole.counts.given_mentions)}; check [source]"
             f"{_label_options(pipeline)}, or accept them with --set 'annotate.labels={labels}'"
+        )
+
+
+def _check_late_tags(pipeline: Pipeline, counts: Counts) -> None:
+    """Ask about many mentions that begin with a continuing tag: they may be of another scheme.
+
+    Raises:
+        BuildError: Says how to accept them.
+    """
+    late = counts.adjusted.get(LATE, 0)
+    given = counts.given_mentions
+    if given >= _ENOUGH and late > max(_MANY_LATE, pipeline.source.max_loss) * given:
+        raise BuildError(
+            f"pipeline '{pipeline.name}': {late:,} of {given:,} mentions begin with I or another "
+            "tag that continues a mention, so tags may be of another scheme or column; check "
+            "[source], or accept them with --set source.max_loss=1"
         )
 
 

@@ -180,6 +180,16 @@ def test_build__asks_about_a_split_without_mentions(tmp_path: Path) -> None:
     assert [*left_out.splits] == ["train"]
 
 
+def test_build__asks_about_many_mentions_that_begin_with_i(tmp_path: Path) -> None:
+    inputs = tagged(tmp_path / "in", train=("B-LOC", "I-ORG"))
+
+    with pytest.raises(BuildError, match="30 of 60 mentions begin with I or another tag that"):
+        made.built(tmp_path / "out", inputs, pipeline(use="conll"))
+    built = made.built(tmp_path / "kept", inputs, pipeline(use="conll", max_loss=1))
+
+    assert built.splits["train"].mentions == 60
+
+
 @pytest.mark.parametrize(
     "given", [("B-LOC", "I-LOC"), ("LOC_B", "LOC_I"), ("loc;B-org", "loc;B-org")]
 )

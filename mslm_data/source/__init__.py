@@ -5,12 +5,14 @@ in the pipeline's `[source]` table.
 
 | folder | content |
 |---|---|
+| `form.py` | the driver of forms, and containers of records |
 | `formats/` | one file per format |
 | `reading/` | shared by formats: files, splits, records, tagged lines, tables, offsets, XML |
 | `inputs/` | makes local files from `--input` or a pipeline's public home |
 
-CONTRIBUTING.md has the steps to add a source. Most readers are short, because `reading/` covers the
-common cases:
+CONTRIBUTING.md has the steps to add a source. A format whose records are independent of each other
+is a `form`: a container of records, and a function that reads one. For other formats, `reading/`
+covers the common cases:
 
 | format | use |
 |---|---|

@@ -1,14 +1,14 @@
 """Makes documents from words and their mentions.
 
-The text of a document is its words, separated by one space within sentences and one newline between
-sentences.
+The text of a document is its words, separated by one newline between sentences, and by one space
+within sentences except after glued words.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,15 @@ LATE = "begins with I"
 """Reason in `Document.adjusted`: a mention begins with a continuing tag, such as I."""
 
 
-def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the half-open character ranges of words separated by one character, int32 `[W, 2]`."""
+def place_words(words: Sequence[str], *, glued: Collection[int] = ()) -> npt.NDArray[np.int32]:
+    """Return the half-open character ranges of words, int32 `[W, 2]`.
+
+    Words are separated by one character, except after the `glued` words.
+    """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
-    starts = make_offsets(lengths + 1)[:-1]
+    gaps = np.ones(len(words), np.int64)
+    gaps[list(glued)] = 0
+    starts = make_offsets(lengths + gaps)[:-1]
     return np.stack([starts, starts + lengths], axis=1).astype(np.int32)
 
 
@@ -39,6 +44,7 @@ def make_word_document(
     *,
     place: str,
     late: int = 0,
+    glued: Collection[int] = (),
 ) -> Document:
     """Make a document from the words of its sentences.
 
@@ -50,9 +56,17 @@ def make_word_document(
         mentions: Mentions in words of the document.
         place: Place of the document in the input.
         late: Number of mentions that begin with a continuing tag; see `tags.decode`.
+        glued: Indices of words that no space follows. Sentences are separated in any case.
     """
-    words = place_words([word for sentence in sentences for word in sentence])
     firsts = [0, *itertools.accumulate(map(len, sentences))]
+    glued = set(glued).difference(stop - 1 for stop in firsts)
+    words = place_words([word for sentence in sentences for word in sentence], glued=glued)
+
+    pieces: list[str] = []
+    for first, sentence in zip(firsts, sentences, strict=False):
+        for number, word in enumerate(sentence, start=first):
+            pieces += (word, "" if number in glued else " ")
+        pieces[-1] = "\n"
 
     spans = []
     unplaced: Counter[Reason] = Counter()
@@ -65,7 +79,7 @@ def make_word_document(
             spans.append(Span(int(words[start, 0]), int(words[end - 1, 1]), label))
     return Document(
         id=doc_id,
-        text="\n".join([" ".join(sentence) for sentence in sentences]),
+        text="".join(pieces[:-1]),
         spans=tuple(spans),
         sentences=tuple(
             Sentence(int(words[start, 0]), int(words[stop - 1, 1]))

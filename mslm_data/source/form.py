@@ -1,0 +1,399 @@
+"""The driver of forms: a form says how a file holds records, and what it found in one of them.
+
+A form is a source with two parts. Its container divides the bytes of a file into records. Its
+method `understand` reads a record and fills a `Findings`: a text with mentions at offsets, or words
+with mentions of words.
+
+The driver owns everything else: where files are cut, encodings, ids, places, records that are set
+aside, placing of mentions, and the scheme of tags.
+
+| container | record |
+|---|---|
+| `FilledLines` | a line that is not blank |
+| `Blocks` | the lines between two blank lines |
+| `JsonWithin` | a value within the one JSON value of a file |
+| `XmlElements` | an XML element |
+| `WholeFile` | a file |
+| `ByFile` | chosen by file |
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.reason import Reason
+from mslm_data.source.reading import json_rows, tags
+from mslm_data.source.reading.elements import elements
+from mslm_data.source.reading.encodings import TextReading, TextSource
+from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
+from mslm_data.source.reading.standoff import Annotation, OffsetSource
+from mslm_data.source.reading.tags import WordSpan
+from mslm_data.source.reading.word_documents import LATE, make_word_document
+
+NO_TEXT = Reason("expected text, got none")
+"""Reason for a record without text."""
+
+_SCHEME_BYTES = 1 << 20
+_SCHEME_RECORDS = 1000
+"""Size of a file's beginning, which shows the scheme of its tags."""
+
+_AS_GIVEN = OffsetSource(offsets="characters", ends="exclusive", newlines="two")
+"""Options for placing mentions of forms without such options."""
+
+
+class Record(NamedTuple):
+    """A record of a file.
+
+    Attributes:
+        id: `file:number`, for forms without ids.
+        place: `file:line`.
+        content: Content of the record. Its type depends on the container.
+        path: The file.
+    """
+
+    id: str
+    place: str
+    content: Any
+    path: Path
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a form finds in a record: a text, its passages, or its words.
+
+    Set `id` and `lost` first, so that they are known if the record cannot be read.
+
+    Attributes:
+        id: Id of the document. Default: `file:number`.
+        place: `file:line` of the document.
+        file: Name of the file that `line` of a `RecordError` refers to. Default: "", the file of
+            the record.
+        lost: Number of mentions that are lost if the record cannot be read. Default: -1, unknown.
+
+        text: Text of the document.
+        is_file: Whether the text is a file. Its byte order mark is removed. Some programs count the
+            mark as a character, so the convention is used that places more mentions.
+        pieces: Instead of `text`: passages and their offsets. Passages are the sentences.
+        mentions: Mentions at offsets of the text.
+        sentences: Sentences of `text`. Default: None, the source has no sentences.
+
+        words: Instead of `text`: the words of each sentence. Default: None.
+        glued: Indices of words that no space follows, counted over the document.
+        spans: Mentions of words, counted over the document.
+        late: Number of `spans` that begin with a continuing tag, such as I.
+        late_in_iob1: Those of `late` that no scheme allows. In IOB1, I may begin a mention.
+
+        left_out: Reason -> number of mentions that the form leaves out.
+        adjusted: Reason -> number of mentions whose position differs from the source's.
+    """
+
+    id: str
+    place: str
+    file: str = ""
+    lost: int = -1
+
+    text: str = ""
+    is_file: bool = False
+    pieces: list[tuple[int, str]] = field(default_factory=list)
+    mentions: list[Annotation] = field(default_factory=list)
+    sentences: Sequence[Sentence] | None = None
+
+    words: list[list[str]] | None = None
+    glued: set[int] = field(default_factory=set)
+    spans: list[WordSpan] = field(default_factory=list)
+    late: int = 0
+    late_in_iob1: int = 0
+
+    left_out: Counter[Reason] = field(default_factory=Counter)
+    adjusted: Counter[str] = field(default_factory=Counter)
+
+    def decode(self, values: Sequence[str], *, untyped: str) -> list[WordSpan]:
+        """Return the mentions of a sentence's tags, and count those that begin with I or another.
+
+        The driver knows whether I may begin a mention in the file, so use this instead of
+        `tags.decode`.
+
+        Args:
+            values: Tags.
+            untyped: Label of tags without a label.
+
+        Raises:
+            ValueError: As for `tags.decode`.
+        """
+        spans, late = tags.decode(values, untyped=untyped)
+        if late:
+            self.late += late
+            self.late_in_iob1 += tags.decode(values, untyped=untyped, i_opens=True)[1]
+        return spans
+
+    def document(self, placing: OffsetSource) -> Document:
+        """Make the document.
+
+        Args:
+            placing: Options for placing mentions.
+
+        Raises:
+            RecordError: There is no text, or passages overlap.
+        """
+        if self.words is not None:
+            document = make_word_document(
+                self.id, self.words, self.spans, glued=self.glued, place=self.place
+            )
+            document = replace(document, sentences=document.sentences or None)
+        else:
+            document = self._place(placing)
+        return replace(
+            document,
+            unplaced=dict(Counter(document.unplaced) + self.left_out),
+            adjusted=dict(Counter(document.adjusted) + self.adjusted),
+        )
+
+    def _place(self, placing: OffsetSource) -> Document:
+        text = self.text
+        sentences = None if self.sentences is None else tuple(self.sentences)
+        if self.pieces:
+            text, sentences, placed = placing.lay_out(self.pieces, self.mentions)
+        elif self.is_file:
+            text, placed = placing.place_in_file(text, self.mentions)
+        else:
+            placed = placing.place(text, self.mentions)
+        if not text:
+            raise RecordError(NO_TEXT)
+        return placed.document(self.id, text, sentences=sentences, place=self.place)
+
+
+class FormSource:
+    """Base class of forms, to be named before that of their options.
+
+    As in `class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True)`. Their base is
+    `TextSource` for text files, `OffsetSource` or `OffsetTextSource` for mentions at offsets, and
+    `Source` for others.
+
+    Attributes:
+        container: Records of a file.
+    """
+
+    __slots__ = ()
+
+    container: ClassVar[Container[Any]]
+
+    @abstractmethod
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a record.
+
+        Args:
+            record: The record.
+            found: Object to fill.
+
+        Raises:
+            RecordError: The record cannot be used. Attributes of `found` that have been set before
+                describe the loss.
+        """
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file between records; see `Source.cut`."""
+        return self.container.cut(self, part, target_bytes=target_bytes)
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read each record; see `Source.read`."""
+        placing = self if isinstance(self, OffsetSource) else _AS_GIVEN
+        # The beginning of the file is read at most once.
+        is_iob1 = functools.cache(lambda: self._is_iob1(Path(part.path)))
+        for record in self.container.records(self, part):
+            if isinstance(record, SetAside):
+                yield record
+                continue
+
+            found = Findings(record.id, record.place)
+            try:
+                self.understand(record, found)
+                if found.late:
+                    found.adjusted[LATE] += found.late_in_iob1 if is_iob1() else found.late
+                yield found.document(placing)
+            except RecordError as error:
+                place = found.place
+                if error.line:
+                    place = f"{found.file or record.path.name}:{error.line}"
+                yield SetAside(found.id, place, error.reason, found.lost)
+
+    def _is_iob1(self, path: Path) -> bool:
+        """Return whether I may begin mentions, judged by the beginning of a file."""
+        num_mentions = 0
+        num_late = 0
+        for record in self.container.beginning(self, path):
+            if isinstance(record, SetAside):
+                continue
+            found = Findings(record.id, record.place)
+            with suppress(RecordError):
+                self.understand(record, found)
+            num_mentions += len(found.spans)
+            num_late += found.late
+        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+
+
+# Containers ---------------------------------------------------------------------------------------
+
+OptionsT = TypeVar("OptionsT")
+TextT = TypeVar("TextT", bound=TextReading)
+
+
+class Container(ABC, Generic[OptionsT]):
+    """How a file holds records. `options` is the form in all methods."""
+
+    @abstractmethod
+    def records(self, options: OptionsT, part: Part, /) -> Iterator[Record | SetAside]:
+        """Yield the records of a part. Damaged ones are set aside.
+
+        Raises:
+            SourceError: As for `Source.read`.
+        """
+
+    def beginning(self, options: OptionsT, path: Path, /) -> Iterator[Record | SetAside]:
+        """Yield the first records of a file."""
+        return itertools.islice(self.records(options, Part(str(path))), _SCHEME_RECORDS)
+
+    def cut(self, _: OptionsT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
+        """Cut a file between records; see `Source.cut`. By default nothing is cut."""
+        return iter([part])
+
+
+class Lines(Container[TextT], ABC):
+    """Base class of containers that group the lines of a text file."""
+
+    @abstractmethod
+    def group(
+        self, options: TextT, path: Path, lines: Iterator[NumberedLine], /
+    ) -> Iterator[tuple[int, Any]]:
+        """Group lines into records, each with its line number."""
+
+    @abstractmethod
+    def divide(self, options: TextT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file that may be cut."""
+
+    def records(self, options: TextT, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        data = options.utf8(path, part.start, part.stop)
+        return _numbered(
+            self.group(options, path, lines(data, first=part.line)), path, first=part.first
+        )
+
+    def beginning(self, options: TextT, path: Path, /) -> Iterator[Record | SetAside]:
+        data = options.beginning(path, _SCHEME_BYTES)
+        return _numbered(self.group(options, path, lines(data)), path)
+
+    def cut(self, options: TextT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        if not options.may_be_cut(part, target_bytes=target_bytes):
+            return iter([part])
+        return self.divide(options, part, target_bytes=target_bytes)
+
+
+class FilledLines(Lines[TextReading]):
+    """A record for each line that is not blank: a `NumberedLine`."""
+
+    def group(
+        self, _: TextReading, __: Path, lines: Iterator[NumberedLine], /
+    ) -> Iterator[tuple[int, NumberedLine]]:
+        return ((line.number, line) for line in lines if line.data.strip())
+
+    def divide(self, _: TextReading, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return cut_filled_lines(part, target_bytes=target_bytes)
+
+
+class Blocks(Lines[TextReading]):
+    """A record for each block of lines between blank lines: a list of `NumberedLine`."""
+
+    def __init__(self, begins: Callable[[bytes], object] = lambda _: False) -> None:
+        """Name the lines that begin a record without a blank line before them."""
+        self._begins = begins
+
+    def group(
+        self, _: TextReading, __: Path, lines: Iterator[NumberedLine], /
+    ) -> Iterator[tuple[int, list[NumberedLine]]]:
+        block: list[NumberedLine] = []
+        for line in lines:
+            is_blank = not line.data.strip()
+            if block and (is_blank or self._begins(line.data)):
+                yield block[0].number, block
+                block = []
+            if not is_blank:
+                block.append(line)
+        if block:
+            yield block[0].number, block
+
+    def divide(self, _: TextReading, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return cut_at_gaps(part, target_bytes=target_bytes)
+
+
+class JsonWithin(Container[object]):
+    """A record for each value that a function finds within the one JSON value of a file.
+
+    JSON is UTF-8, or has a byte order mark.
+    """
+
+    def __init__(self, items: Callable[[bytes], Iterable[msgspec.Raw]]) -> None:
+        """Set the function; see `json_rows.rows_within`."""
+        self._items = items
+
+    def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        for row in json_rows.rows_within(path, TextSource(), self._items):
+            if isinstance(row, SetAside):
+                yield row
+            else:
+                yield Record(row.numbered, row.place, row.value, path)
+
+
+class XmlElements(Container[object]):
+    """A record for each XML element with one of some names: an `Element`."""
+
+    def __init__(self, *names: str) -> None:
+        """Set the names; see `elements`."""
+        self._names = names
+
+    def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        return _numbered(elements(path, *self._names), path)
+
+
+class WholeFile(Container[object]):
+    """A record for each file: its path. Its id is the name of the file without suffix."""
+
+    def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        yield Record(stem(path), f"{path.name}:1", path, path)
+
+
+class ByFile(Container[Any]):
+    """The container of a file, for forms with several."""
+
+    def __init__(self, choose: Callable[[Path], Container[Any]]) -> None:
+        """Set the function from a file to its container."""
+        self._choose = choose
+
+    def records(self, options: Any, part: Part, /) -> Iterator[Record | SetAside]:
+        return self._choose(Path(part.path)).records(options, part)
+
+    def beginning(self, options: Any, path: Path, /) -> Iterator[Record | SetAside]:
+        return self._choose(path).beginning(options, path)
+
+    def cut(self, options: Any, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return self._choose(Path(part.path)).cut(options, part, target_bytes=target_bytes)
+
+
+def _numbered(found: Iterable[tuple[int, Any]], path: Path, *, first: int = 0) -> Iterator[Record]:
+    """Make records of contents, each with its line number."""
+    name = stem(path)
+    for number, (line, content) in enumerate(found, start=first):
+        yield Record(f"{name}:{number}", f"{path.name}:{line}", content, path)

@@ -7,17 +7,15 @@ to title + one character + abstract. Here that character is a line end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, Sentence, SetAside
-from mslm_data.errors import SourceError
-from mslm_data.source.reading import standoff
+from mslm_data.data.document import Sentence
+from mslm_data.source.form import Blocks, Findings, FormSource, Record
 from mslm_data.source.reading.files import NumberedLine, lines
-from mslm_data.source.reading.records import RecordError, cut_at_gaps, decode_utf8
+from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
 
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
@@ -26,13 +24,8 @@ _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _MENTION_ROW = re.compile(rb"[^\t]+\t[0-9]+\t[0-9]+\t")
 _NO_CONCEPT = "-1"
 
-# Documents of the first 256 KiB are placed before a file is cut. Ten mentions that all miss their
-# offsets are enough to reject it.
-_PROBE_BYTES = 1 << 18
-_PROBE_MENTIONS = 10
 
-
-class PubTator(OffsetTextSource, frozen=True, kw_only=True):
+class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
     The document id is the PMID. Further documents with the same PMID, such as other passages of the
@@ -43,6 +36,7 @@ class PubTator(OffsetTextSource, frozen=True, kw_only=True):
 
     suffixes = (".txt", ".pubtator", ".PubTator")
     by_content = True
+    container = Blocks(_TITLE.match)
 
     ids: Annotated[
         Literal["pmid", "line"],
@@ -58,94 +52,32 @@ class PubTator(OffsetTextSource, frozen=True, kw_only=True):
         first = next((line.data for line in lines(head) if line.data.strip()), b"")
         return "its first line is PMID|t|title" if _TITLE.match(first) else ""
 
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file after blank lines; see `Source.cut`.
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read title, abstract and mentions. Offsets count one character between the two."""
+        first, *rest = record.content
+        found.lost = sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
 
-        Raises:
-            SourceError: None of the first mentions is at its offsets, so offsets count something
-                else.
-        """
-        beginning = self.read(Part(part.path, 0, _PROBE_BYTES)) if part.start == 0 else ()
-        documents = [document for document in beginning if isinstance(document, Document)]
-        misfits = sum(document.unplaced.get(standoff.MISMATCH, 0) for document in documents)
-        if misfits >= _PROBE_MENTIONS and not any(document.spans for document in documents):
-            raise SourceError(
-                f"{Path(part.path).name}: expected offsets that count characters of title + 1 + "
-                f"abstract from 0, got {misfits} mentions of which none is at its offsets; check "
-                "that this is PubTator and that its texts were not altered"
-            )
-        if self.may_be_cut(part, target_bytes=target_bytes):
-            yield from cut_at_gaps(part, target_bytes=target_bytes)
-        else:
-            yield part
+        title = _TITLE.match(first.data)
+        if title is None:
+            found.id = ""
+            raise RecordError("expected PMID|t|title as its first line, got another")
+        pmid = title[1].decode(errors="replace")
+        found.id = f"{pmid}:{first.number}" if self.ids == "line" else pmid
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read each record; see `Source.read`."""
-        path = Path(part.path)
-        data = self.utf8(path, part.start, part.stop)
-        for record in _records(lines(data, first=part.line)):
-            yield self._document(record, path.name)
-
-    def _document(self, record: list[NumberedLine], name: str) -> Document | SetAside:
-        """Make a document from the lines of a record, or set it aside."""
-        title = _TITLE.match(record[0].data)
-        pmid = title[1].decode(errors="replace") if title else ""
-        doc_id = f"{pmid}:{record[0].number}" if pmid and self.ids == "line" else pmid
-        try:
-            if title is None:
-                raise RecordError("expected PMID|t|title as its first line, got another")
-            text, sentences, rows = _text(record, title)
-            mentions = [mention for row in rows if (mention := _mention(row, pmid))]
-        except RecordError as error:
-            count = sum(_MENTION_ROW.match(line.data) is not None for line in record)
-            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", error.reason, count)
-
-        placed = self.place(text, mentions)
-        place = f"{name}:{record[0].number}"
-        return placed.document(doc_id, text, sentences=sentences, place=place)
-
-
-def _records(lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
-    """Group lines into records.
-
-    A record ends at a blank line, or before the next title if the blank line is missing.
-    """
-    record: list[NumberedLine] = []
-    for line in lines:
-        is_blank = not line.data.strip()
-        if record and (is_blank or _TITLE.match(line.data)):
-            yield record
-            record = []
-        if not is_blank:
-            record.append(line)
-    if record:
-        yield record
-
-
-def _text(
-    record: list[NumberedLine], title: re.Match[bytes]
-) -> tuple[str, tuple[Sentence, ...], list[NumberedLine]]:
-    """Return the text of a record, its sentences, and the lines after them."""
-    head = _decode(record[0], title.end())
-    abstract = _ABSTRACT.match(record[1].data) if len(record) > 1 else None
-    if abstract is None:
+        head = _decode(first, title.end())
         tail = ""
-        rows = record[1:]
-    elif abstract[1] != title[1]:
-        raise RecordError(
-            "expected an abstract with the PMID of the title, got another PMID",
-            line=record[1].number,
-        )
-    else:
-        tail = _decode(record[1], abstract.end())
-        rows = record[2:]
+        if rest and (abstract := _ABSTRACT.match(rest[0].data)):
+            if abstract[1] != title[1]:
+                raise RecordError(
+                    "expected an abstract with the PMID of the title, got another PMID",
+                    line=rest[0].number,
+                )
+            tail = _decode(rest.pop(0), abstract.end())
 
-    # Offsets count one character between title and abstract.
-    text = f"{head}\n{tail}" if tail else head
-    if not text:
-        raise RecordError("expected a title or an abstract, got no text")
-    bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(text)))
-    return text, tuple(sentence for sentence in bounds if sentence.start < sentence.end), rows
+        found.text = f"{head}\n{tail}" if tail else head
+        bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(found.text)))
+        found.sentences = [sentence for sentence in bounds if sentence.start < sentence.end]
+        found.mentions = [mention for row in rest if (mention := _mention(row, pmid))]
 
 
 def _mention(row: NumberedLine, pmid: str) -> Annotation | None:

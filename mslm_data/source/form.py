@@ -299,15 +299,15 @@ class Lines(Container[TextT], ABC):
         return self.divide(options, part, target_bytes=target_bytes)
 
 
-class FilledLines(Lines[TextReading]):
+class FilledLines(Lines[TextT]):
     """A record for each line that is not blank: a `NumberedLine`."""
 
     def group(
-        self, _: TextReading, __: Path, lines: Iterator[NumberedLine], /
-    ) -> Iterator[tuple[int, NumberedLine]]:
+        self, _: TextT, __: Path, lines: Iterator[NumberedLine], /
+    ) -> Iterator[tuple[int, Any]]:
         return ((line.number, line) for line in lines if line.data.strip())
 
-    def divide(self, _: TextReading, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+    def divide(self, _: TextT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
         return cut_filled_lines(part, target_bytes=target_bytes)
 
 

@@ -9,32 +9,44 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, Sentence, SetAside
-from mslm_data.data.reason import Reason
+from mslm_data.data.document import Sentence
 from mslm_data.errors import SourceError
-from mslm_data.source.reading import standoff
+from mslm_data.source.form import FilledLines, Findings, FormSource, Record
 from mslm_data.source.reading.encodings import TextSource
-from mslm_data.source.reading.files import lines, stem
-from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
+from mslm_data.source.reading.files import NumberedLine, lines, packed_or_plain, stem
+from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.standoff import MISMATCH, Annotation
 
 _OFFSETS = re.compile(r"(\d{1,9}) (\d{1,9})", re.ASCII)
 
 
-class _Listed(NamedTuple):
-    """A line of a mention file.
+class _SentenceLine(NamedTuple):
+    """A line of a sentence file, and the mention file that belongs to it.
 
     Attributes:
-        start: Index of the first character, counted from 0 without white space.
-        end: Index of the last character, inclusive.
-        words: Text of the mention.
+        data: The line.
+        name: Name of the mention file.
+        mentions: Sentence id -> the lines of its mentions.
     """
 
-    start: int
-    end: int
-    words: str
+    data: bytes
+    name: str
+    mentions: Mapping[str, Sequence[NumberedLine]]
 
 
-class Bc2gm(TextSource, frozen=True, kw_only=True):
+class _Sentences(FilledLines["Bc2gm"]):
+    """A record for each line of a sentence file: a `_SentenceLine`."""
+
+    def group(
+        self, options: Bc2gm, path: Path, lines: Iterator[NumberedLine], /
+    ) -> Iterator[tuple[int, _SentenceLine]]:
+        file = options.mention_file(path)
+        mentions = _group_mentions(options.utf8(file), name=file.name)
+        for number, line in super().group(options, path, lines):
+            yield number, _SentenceLine(line.data, file.name, mentions)
+
+
+class Bc2gm(FormSource, TextSource, frozen=True, kw_only=True):
     """Files with lines `ID sentence`, and files of mentions with lines `ID|start end|text`.
 
     Offsets count the characters of the sentence from 0, without white space; ends are inclusive.
@@ -48,6 +60,7 @@ class Bc2gm(TextSource, frozen=True, kw_only=True):
     """
 
     suffixes = (".in",)
+    container = _Sentences()
 
     mentions: Annotated[
         tuple[str, ...],
@@ -64,7 +77,7 @@ class Bc2gm(TextSource, frozen=True, kw_only=True):
         first = next((line.data for line in lines(head)), b"")
         try:
             _read_sentence(first)
-            cls()._mention_file(path)
+            cls().mention_file(path)
         except (RecordError, SourceError):
             return ""
         return "its lines are an ID and a sentence, and a file .eval of mentions lies beside it"
@@ -78,14 +91,14 @@ class Bc2gm(TextSource, frozen=True, kw_only=True):
         by_split = super().find(inputs)
         for paths in by_split.values():
             for path in paths:
-                self._mention_file(path)
+                self.mention_file(path)
         return by_split
 
     def files(self, path: Path) -> list[Path]:
         """Return the file of sentences and the file of their mentions."""
-        return [path, self._mention_file(path)]
+        return [path, self.mention_file(path)]
 
-    def _mention_file(self, path: Path) -> Path:
+    def mention_file(self, path: Path) -> Path:
         """Return the file of mentions for a file of sentences.
 
         Raises:
@@ -93,67 +106,30 @@ class Bc2gm(TextSource, frozen=True, kw_only=True):
         """
         names = [name.replace("{stem}", stem(path)) for name in self.mentions]
         for name in names:
-            for candidate in (path.parent / name, path.parent / f"{name}.gz"):
-                if candidate.is_file():
-                    return candidate
+            if file := packed_or_plain(path.parent / name):
+                return file
         raise SourceError(
             f"{path}: expected {' or '.join(names)} beside it, found none; set [source] mentions"
         )
 
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file of sentences between lines; see `Source.cut`."""
-        if not self.may_be_cut(part, target_bytes=target_bytes):
-            return iter([part])
-        return cut_filled_lines(part, target_bytes=target_bytes)
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a sentence and its mentions. A malformed mention sets it aside."""
+        line: _SentenceLine = record.content
+        found.id = ""  # of a line without an id
+        found.id, text = _read_sentence(line.data)
+        found.text = text
+        found.sentences = [Sentence(0, len(text))]
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read each sentence as a document.
-
-        A sentence is set aside if its line, or a line of its mentions, is malformed.
-
-        Raises:
-            SourceError: A line of the mention file names no sentence.
-        """
-        path = Path(part.path)
-        mentions = _read_mentions(
-            self.utf8(self._mention_file(path)), name=self._mention_file(path).name
-        )
-        for line in lines(self.utf8(path, part.start, part.stop), first=part.line):
-            if not line.data.strip():
-                continue
-            place = f"{path.name}:{line.number}"
-
-            try:
-                doc_id, text = _read_sentence(line.data)
-            except RecordError as error:
-                yield SetAside("", place, error.reason)
-                continue
-
-            listed = mentions.get(doc_id, [])
-            if isinstance(listed, SetAside):
-                yield listed
-            else:
-                yield self._document(doc_id, text, listed, place)
-
-    def _document(self, doc_id: str, text: str, listed: Sequence[_Listed], place: str) -> Document:
         # Index of a character without white space -> position in the text.
         characters = [i for i, character in enumerate(text) if not character.isspace()]
-        inside = [mention for mention in listed if mention.end < len(characters)]
-        placed = standoff.place(
-            text,
-            [
-                standoff.Annotation(
-                    [(characters[mention.start], characters[mention.end] + 1)],
-                    self.label,
-                    mention.words,
-                )
-                for mention in inside
-            ],
-        )
-
-        return placed.leaving_out({standoff.MISMATCH: len(listed) - len(inside)}).document(
-            doc_id, text, sentences=(Sentence(0, len(text)),), place=place
-        )
+        found.file = line.name
+        for mention in line.mentions.get(found.id, ()):
+            first, last, words = _read_mention(mention)
+            if last < len(characters):
+                fragment = (characters[first], characters[last] + 1)
+                found.mentions.append(Annotation([fragment], self.label, words))
+            else:
+                found.left_out[MISMATCH] += 1
 
 
 def _read_sentence(data: bytes) -> tuple[str, str]:
@@ -164,36 +140,37 @@ def _read_sentence(data: bytes) -> tuple[str, str]:
     return doc_id, text
 
 
-def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAside]:
-    """Read a file of mentions.
-
-    Returns:
-        Sentence -> its mentions, or its first malformed line as the reason to set it aside.
+def _group_mentions(data: bytes, *, name: str) -> dict[str, list[NumberedLine]]:
+    """Group the lines of a mention file by sentence.
 
     Raises:
         SourceError: A line names no sentence.
     """
-    by_sentence: dict[str, list[_Listed] | SetAside] = {}
+    by_sentence: dict[str, list[NumberedLine]] = {}
     for line in lines(data):
         if not line.data.strip():
             continue
-        place = f"{name}:{line.number}"
-        # Invalid bytes in a mention do not match the text, so they count as unplaced.
-        fields = line.data.decode("utf-8", errors="replace").split("|", 2)
-        if len(fields) < 2:
+        doc_id, bar, _ = line.data.decode("utf-8", errors="replace").partition("|")
+        if not bar:
             raise SourceError(
-                f"{place}: expected ID|start end|text, got 1 field; is this the file of mentions?"
+                f"{name}:{line.number}: expected ID|start end|text, got 1 field; is this the file "
+                "of mentions?"
             )
-
-        doc_id = fields[0]
-        listed = by_sentence.setdefault(doc_id, [])
-        if isinstance(listed, SetAside):
-            continue
-        offsets = _OFFSETS.fullmatch(fields[1].strip())
-        if len(fields) < 3 or offsets is None or int(offsets[2]) < int(offsets[1]):
-            by_sentence[doc_id] = SetAside(
-                doc_id, place, Reason("expected ID|start end|text, got a line of another form")
-            )
-            continue
-        listed.append(_Listed(int(offsets[1]), int(offsets[2]), fields[2]))
+        by_sentence.setdefault(doc_id, []).append(line)
     return by_sentence
+
+
+def _read_mention(line: NumberedLine) -> tuple[int, int, str]:
+    """Return the first and last character of a mention, counted without white space, and its text.
+
+    Raises:
+        RecordError: The line is malformed.
+    """
+    # Invalid bytes in a mention do not match the text, so they count as unplaced.
+    fields = line.data.decode("utf-8", errors="replace").split("|", 2)
+    offsets = _OFFSETS.fullmatch(fields[1].strip())
+    if len(fields) < 3 or offsets is None or int(offsets[2]) < int(offsets[1]):
+        raise RecordError(
+            "expected ID|start end|text, got a line of another form", line=line.number
+        )
+    return int(offsets[1]), int(offsets[2]), fields[2]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
+from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.reading.files import (
     ANNOTATIONS,
     ends_with,
@@ -45,7 +45,7 @@ _ANNOTATIONS_ALONE = Reason("expected a text (.txt) beside the file of annotatio
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
-class Brat(OffsetTextSource, frozen=True, kw_only=True):
+class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     """Folders of BRAT stand-off, or of BioNLP shared tasks. Each text is a document.
 
     The document id is the name of the text without suffix. Mentions are read from NAME.ann or, if
@@ -62,6 +62,7 @@ class Brat(OffsetTextSource, frozen=True, kw_only=True):
     suffixes = (".txt", *ANNOTATIONS)
     one_form = False
     segmenter = "clinical"
+    container = WholeFile()
 
     without_annotations: Annotated[
         Literal["set_aside", "empty"],
@@ -96,43 +97,28 @@ class Brat(OffsetTextSource, frozen=True, kw_only=True):
         """Return the text and its existing files of annotations."""
         return list(dict.fromkeys([path, *_annotations(path)]))
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the document; see `Source.read`."""
-        yield self._record(Path(part.path))
-
-    def _record(self, path: Path) -> Document | SetAside:
-        doc_id = stem(path)
-        place = f"{path.name}:1"
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a text, and its text-bound annotations with their concepts."""
+        path: Path = record.content
         annotations = _annotations(path)
-        if ends_with(path, ANNOTATIONS):
-            return SetAside(doc_id, place, _ANNOTATIONS_ALONE, self._count(annotations))
         if not annotations and self.without_annotations == "set_aside":
-            return SetAside(doc_id, place, TEXT_ALONE)
+            raise RecordError(TEXT_ALONE)
+        found.lost = self._count(annotations)
+        if ends_with(path, ANNOTATIONS):
+            raise RecordError(_ANNOTATIONS_ALONE)
 
-        try:
-            text = decode_utf8(self.utf8(path))
-        except RecordError as error:
-            return SetAside(doc_id, place, error.reason, self._count(annotations))
+        found.text = decode_utf8(self.utf8(path))
+        found.is_file = True
         mentions: list[tuple[str, Annotation]] = []
         concepts: dict[str, list[str]] = defaultdict(list)
         for file in annotations:
-            try:
-                mentions += _read_mentions(self.utf8(file), concepts)
-            except RecordError as error:
-                place = f"{file.name}:{error.line}"
-                return SetAside(doc_id, place, error.reason, self._count(annotations))
+            found.file = file.name
+            mentions += _read_mentions(self.utf8(file), concepts)
 
         # Only now: a normalisation may stand before its mention, or in another file.
-        with_concepts = [
+        found.mentions = [
             mention._replace(concept="|".join(concepts[name])) for name, mention in mentions
         ]
-        # The text may be no more than a byte order mark, so test it without.
-        text, placed = self.place_in_file(text, with_concepts)
-        if not text:
-            return SetAside(
-                doc_id, place, Reason("expected text, got an empty file"), len(mentions)
-            )
-        return placed.document(doc_id, text, sentences=None, place=place)
 
     def _count(self, annotations: Sequence[Path]) -> int:
         """Estimate the number of mentions in files of annotations, for data loss."""

@@ -74,7 +74,7 @@ class Annotation(NamedTuple):
     Attributes:
         fragments: Half-open ranges of characters; several for a discontinuous mention.
         label: Label of the mention.
-        words: Text of the mention, None if the source does not repeat it.
+        words: Text of the mention, None or "" if the source does not repeat it.
         concept: Concept id, "" if unknown.
     """
 
@@ -217,7 +217,7 @@ class OffsetSource(Source, frozen=True, kw_only=True):
             RecordError: As for the function `lay_out`.
         """
         listed = list(annotations)
-        has_words = any(annotation.words is not None for annotation in listed)
+        has_words = any(annotation.words for annotation in listed)
 
         best: LaidOut | None = None
         # Try conventions in order, and stop at the first in which every annotation matches.
@@ -308,13 +308,13 @@ def _misfit(
 
 
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
-    """Return whether fragments are within a text and match these words, None for any words."""
+    """Return whether fragments are within a text and match these words, if there are any."""
     if not all(0 <= start < end <= len(text) for start, end in fragments):
         return False
     # Overlapping fragments could repeat the text many times in the join below.
     if sum(end - start for start, end in fragments) > len(text):
         return False
-    if words is None:
+    if not words:
         return True
     pieces = [text[start:end] for start, end in fragments]
     if " ".join(pieces) == words or " ".join(pieces).split() == words.split():

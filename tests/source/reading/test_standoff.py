@@ -47,6 +47,13 @@ def test_place__lets_white_space_differ() -> None:
     assert placed.spans == (Span(5, 14, "Sign"),)
 
 
+@pytest.mark.parametrize("words", [None, ""])
+def test_place__compares_no_empty_words(words: str | None) -> None:
+    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", words)])
+
+    assert placed.spans == (Span(5, 9, "Sign"),)
+
+
 @pytest.mark.parametrize(
     ("discontinuous", "spans", "unplaced", "adjusted"),
     [

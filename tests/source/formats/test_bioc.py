@@ -13,6 +13,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import from_options
 from mslm_data.source.formats.bioc import BioC
+from mslm_data.source.reading.splits import check_one_form
 from tests.source.formats.fixtures import bioc as fixture
 
 GOUT = '<location offset="{}" length="4"/><text>gout</text>'
@@ -120,7 +121,7 @@ def test_read__treats_several_locations_by_option(
     ("body", "reason"),
     [
         ("<passage><offset>0</offset><text>Gout</text></passage>", "expected an id"),
-        ("<id>d</id><passage><offset>0</offset></passage>", "expected passages with text"),
+        ("<id>d</id><passage><offset>0</offset></passage>", "expected text"),
         (
             "<id>d</id><passage><offset>-1</offset><text>Gout</text></passage>",
             "expected a whole number",
@@ -303,7 +304,7 @@ def test_read__json_is_a_collection_or_a_list_of_collections(tmp_path: Path, sha
     [
         (7, "expected a list of objects, got another value"),
         ({**in_json(), "id": ""}, "expected an id, got none"),
-        ({**in_json(), "passages": []}, "expected passages with text, got none"),
+        ({**in_json(), "passages": []}, "expected text, got none"),
         (in_json(locations=[{"offset": -4, "length": 4}]), "expected a whole number as offset"),
         (in_json(locations=[{"offset": 4.0, "length": 4}]), "expected a whole number as offset"),
     ],
@@ -345,14 +346,22 @@ def test_read__json_rejects_other_values(tmp_path: Path, value: Any) -> None:
         written_json(tmp_path, value)
 
 
-def test_find__takes_xml_before_json_in_a_folder(tmp_path: Path) -> None:
-    for name in ("train.xml", "train.json", "test.json"):
+def test_find__reads_splits_in_different_formats(tmp_path: Path) -> None:
+    for name in ("train.json", "test.xml"):
         (tmp_path / name).touch()
 
-    assert BioC().find([tmp_path]) == {"train": [tmp_path / "train.xml"]}
-    assert BioC().find([tmp_path / "test.json"]) == {"test": [tmp_path / "test.json"]}
-    (tmp_path / "train.xml").unlink()
-    assert list(BioC().find([tmp_path])) == ["train", "test"]
+    found = BioC().find([tmp_path])
+
+    assert found == {"train": [tmp_path / "train.json"], "test": [tmp_path / "test.xml"]}
+    check_one_form([tmp_path], found, suffixes=BioC.suffixes)
+
+
+def test_find__asks_for_a_split_in_both_formats(tmp_path: Path) -> None:
+    for name in ("train.json", "train.xml"):
+        (tmp_path / name).touch()
+
+    with pytest.raises(SourceError, match=r"expected files of one form, got .*train\.json and"):
+        check_one_form([tmp_path], BioC().find([tmp_path]), suffixes=BioC.suffixes)
 
 
 def test_recognises__collections() -> None:

@@ -93,7 +93,7 @@ class Findings:
         glued: Indices of words that no space follows, counted over the document.
         spans: Mentions of words, counted over the document.
         late: Number of `spans` that begin with a continuing tag, such as I.
-        late_in_iob1: Those of `late` that no scheme allows. In IOB1, I may begin a mention.
+        late_by_i: Number of those that begin with I, as mentions of IOB1 do.
 
         left_out: Reason -> number of mentions that the form leaves out.
         adjusted: Reason -> number of mentions whose position differs from the source's.
@@ -114,7 +114,7 @@ class Findings:
     glued: set[int] = field(default_factory=set)
     spans: list[WordSpan] = field(default_factory=list)
     late: int = 0
-    late_in_iob1: int = 0
+    late_by_i: int = 0
 
     left_out: Counter[Reason] = field(default_factory=Counter)
     adjusted: Counter[str] = field(default_factory=Counter)
@@ -135,7 +135,7 @@ class Findings:
         spans, late = tags.decode(values, untyped=untyped)
         if late:
             self.late += late
-            self.late_in_iob1 += tags.decode(values, untyped=untyped, i_opens=True)[1]
+            self.late_by_i += sum(values[span.start].startswith("I") for span in spans)
         return spans
 
     def document(self, placing: OffsetSource) -> Document:
@@ -151,9 +151,10 @@ class Findings:
             document = make_word_document(
                 self.id, self.words, self.spans, glued=self.glued, place=self.place
             )
-            document = replace(document, sentences=document.sentences or None)
         else:
             document = self._place(placing)
+        if not self.left_out and not self.adjusted:
+            return document
         return replace(
             document,
             unplaced=dict(Counter(document.unplaced) + self.left_out),
@@ -220,7 +221,8 @@ class FormSource:
             try:
                 self.understand(record, found)
                 if found.late:
-                    found.adjusted[LATE] += found.late_in_iob1 if is_iob1() else found.late
+                    num_regular = found.late_by_i if is_iob1() else 0
+                    found.adjusted[LATE] += found.late - num_regular
                 yield found.document(placing)
             except RecordError as error:
                 place = found.place

@@ -131,15 +131,16 @@ class BioC(FormSource, OffsetSource, frozen=True, kw_only=True):
 
 def _to_json(element: Element) -> dict[str, Any]:
     """Convert an element of BioC XML to an object of BioC JSON."""
-    value: dict[str, Any] = {
-        "id": element.findtext("id"),
-        "offset": element.findtext("offset"),
-        "text": element.findtext("text"),
-        "infons": {infon.get("key"): infon.text for infon in element.findall("infon")},
-        "locations": [location.attrib for location in element.findall("location")],
-    }
-    for name in _CHILDREN.get(element.tag, ()):
-        value[f"{name}s"] = [_to_json(child) for child in element.findall(name)]
+    value: dict[str, Any] = {"infons": {}, "locations": []}
+    for child in element:
+        if child.tag == "infon":
+            value["infons"][child.get("key")] = child.text
+        elif child.tag == "location":
+            value["locations"].append(child.attrib)
+        elif child.tag in _CHILDREN.get(element.tag, ()):
+            value.setdefault(f"{child.tag}s", []).append(_to_json(child))
+        elif child.tag in ("id", "offset", "text"):
+            value.setdefault(child.tag, child.text)
     return value
 
 

@@ -320,7 +320,8 @@ class Conllu(FormSource, TextSource, frozen=True, kw_only=True):
             for first, stop, label in spans:
                 span = WordSpan(numbers[first], numbers[stop - 1] + 1, label)
                 found.spans.append(span.shifted(num_words))
-                found.adjusted[WIDENED] += _is_widened(numbers, first, stop)
+                if _is_widened(numbers, first, stop):
+                    found.adjusted[WIDENED] += 1
             found.words.append(words.written)
             found.glued.update(num_words + number for number in words.glued)
             num_words += len(words.written)
@@ -373,7 +374,8 @@ class Conllu(FormSource, TextSource, frozen=True, kw_only=True):
                     spans.append(WordSpan(first, stop, label))
                 else:
                     found.left_out[standoff.NO_OFFSETS] += 1
-        found.left_out[standoff.ONE_END] += sum(map(len, opened.values()))
+        if num_open := sum(map(len, opened.values())):
+            found.left_out[standoff.ONE_END] += num_open
         return sorted(spans)
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:

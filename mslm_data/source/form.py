@@ -87,6 +87,7 @@ class Findings:
             mark as a character, so the convention is used that places more mentions.
         pieces: Instead of `text`: passages and their offsets. Passages are the sentences.
         mentions: Mentions at offsets of the text.
+        is_exact: Whether offsets count characters and ends are exclusive, whatever the options say.
         sentences: Sentences of `text`. Default: None, the source has no sentences.
 
         words: Instead of `text`: the words of each sentence. Default: None.
@@ -108,6 +109,7 @@ class Findings:
     is_file: bool = False
     pieces: list[tuple[int, str]] = field(default_factory=list)
     mentions: list[Annotation] = field(default_factory=list)
+    is_exact: bool = False
     sentences: Sequence[Sentence] | None = None
 
     words: list[list[str]] | None = None
@@ -138,11 +140,11 @@ class Findings:
             self.late_by_i += sum(values[span.start].startswith("I") for span in spans)
         return spans
 
-    def document(self, placing: OffsetSource) -> Document:
+    def document(self, options: object) -> Document:
         """Make the document.
 
         Args:
-            placing: Options for placing mentions.
+            options: Options of the source. Those of an `OffsetSource` place mentions.
 
         Raises:
             RecordError: There is no text, or passages overlap.
@@ -152,7 +154,7 @@ class Findings:
                 self.id, self.words, self.spans, glued=self.glued, place=self.place
             )
         else:
-            document = self._place(placing)
+            document = self._place(options)
         if not self.left_out and not self.adjusted:
             return document
         return replace(
@@ -161,7 +163,11 @@ class Findings:
             adjusted=dict(Counter(document.adjusted) + self.adjusted),
         )
 
-    def _place(self, placing: OffsetSource) -> Document:
+    def _place(self, options: object) -> Document:
+        placing = _AS_GIVEN
+        if isinstance(options, OffsetSource) and not self.is_exact:
+            placing = options
+
         text = self.text
         sentences = None if self.sentences is None else tuple(self.sentences)
         if self.pieces:
@@ -209,7 +215,6 @@ class FormSource:
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each record; see `Source.read`."""
-        placing = self if isinstance(self, OffsetSource) else _AS_GIVEN
         # The beginning of the file is read at most once.
         is_iob1 = functools.cache(lambda: self._is_iob1(Path(part.path)))
         for record in self.container.records(self, part):
@@ -223,7 +228,7 @@ class FormSource:
                 if found.late:
                     num_regular = found.late_by_i if is_iob1() else 0
                     found.adjusted[LATE] += found.late - num_regular
-                yield found.document(placing)
+                yield found.document(self)
             except RecordError as error:
                 place = found.place
                 if error.line:

@@ -10,9 +10,17 @@ from xml.etree.ElementTree import Element
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.document import Sentence
 from mslm_data.data.reason import Reason
-from mslm_data.source.reading import standoff
+from mslm_data.source.form import (
+    ByFile,
+    Container,
+    Findings,
+    FormSource,
+    Record,
+    WholeFile,
+    XmlElements,
+)
 from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.files import ends_with, lines, opened, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -42,7 +50,18 @@ _CONCEPTS_ALONE = Reason(
 """Reasons for a text without concepts, and for concepts without a text."""
 
 
-class I2b2(OffsetTextSource, frozen=True, kw_only=True):
+def _has_records(path: Path) -> bool:
+    with opened(path) as file:
+        return b"<RECORD" in file.read(_HEAD)
+
+
+def _choose(path: Path) -> Container[object]:
+    """Return the container of a file."""
+    is_of_records = ends_with(path, ".xml") and _has_records(path)
+    return XmlElements("RECORD") if is_of_records else WholeFile()
+
+
+class I2b2(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     """The corpora of i2b2 and n2c2 in their own formats. For 2018, which is BRAT, see `brat`.
 
     | year | format |
@@ -70,6 +89,7 @@ class I2b2(OffsetTextSource, frozen=True, kw_only=True):
     suffixes = (".txt", ".con", ".xml")
     segmenter = "clinical"
     one_form = False
+    container = ByFile(_choose)
 
     concepts: Annotated[
         tuple[str, ...],
@@ -128,20 +148,14 @@ class I2b2(OffsetTextSource, frozen=True, kw_only=True):
         concepts = self._concept_file(path) if ends_with(path, ".txt") else None
         return [path, concepts] if concepts else [path]
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a file; see `Source.read`.
-
-        Raises:
-            SourceError: A file of records is not well-formed.
-        """
-        path = Path(part.path)
-        if not ends_with(path, ".xml"):
-            yield self._read_lines(path)
-        elif _has_records(path):
-            for line, record in elements(path, "RECORD"):
-                yield self._read_record(record, f"{path.name}:{line}")
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a text with its file of concepts, a `RECORD`, or a file with `TAGS`."""
+        if isinstance(record.content, Element):
+            _read_record(record.content, found)
+        elif ends_with(record.path, ".xml"):
+            self._read_tags(record.path, found)
         else:
-            yield self._read_tags(path)
+            self._read_lines(record.path, found)
 
     # Concepts beside a text --------------------------------------------------------------------
 
@@ -153,73 +167,40 @@ class I2b2(OffsetTextSource, frozen=True, kw_only=True):
                 return file
         return None
 
-    def _read_lines(self, path: Path) -> Document | SetAside:
-        doc_id = stem(path)
-        place = f"{path.name}:1"
+    def _read_lines(self, path: Path, found: Findings) -> None:
         if ends_with(path, ".con"):
-            return SetAside(doc_id, place, _CONCEPTS_ALONE)
+            raise RecordError(_CONCEPTS_ALONE)
         concepts = self._concept_file(path)
         if concepts is None:
-            return SetAside(doc_id, place, _TEXT_ALONE)
+            raise RecordError(_TEXT_ALONE)
 
-        try:
-            text = decode_utf8(self.utf8(path)).removeprefix(_BOM)
-        except RecordError as error:
-            return SetAside(doc_id, place, error.reason)
-        if not text:
-            return SetAside(doc_id, place, Reason("expected text, got an empty file"))
+        found.text = decode_utf8(self.utf8(path)).removeprefix(_BOM)
+        tokens = _tokens(found.text)
+        found.sentences = [Sentence(line[0][0], line[-1][1]) for line in tokens if line]
 
-        tokens = _tokens(text)
-        try:
-            mentions = [
-                _concept(line.data, line.number, text, tokens)
-                for line in lines(self.utf8(concepts))
-                if line.data.strip()
-            ]
-        except RecordError as error:
-            return SetAside(doc_id, f"{concepts.name}:{error.line}", error.reason)
-
-        sentences = tuple(Sentence(line[0][0], line[-1][1]) for line in tokens if line)
         # `_concept` gives offsets in characters, so there is no convention to detect.
-        placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
-        return placed.document(doc_id, text, sentences=sentences, place=place)
+        found.is_exact = True
+        found.file = concepts.name
+        found.mentions = [
+            _concept(line.data, line.number, found.text, tokens)
+            for line in lines(self.utf8(concepts))
+            if line.data.strip()
+        ]
 
     # XML ---------------------------------------------------------------------------------------
 
-    def _read_record(self, record: Element, place: str) -> Document | SetAside:
-        doc_id = record.get("ID") or ""
-        element = record.find("TEXT")
-        text, mentions = ("", []) if element is None else _inline(element)
-        if not doc_id or not text:
-            return SetAside(
-                doc_id, place, Reason("expected a record with an ID and a TEXT, got another")
-            )
-        placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
-        return placed.document(doc_id, text, sentences=None, place=place)
-
-    def _read_tags(self, path: Path) -> Document | SetAside:
-        doc_id = stem(path)
-        line = 1
-        text = ""
-        mentions: list[Annotation] = []
+    def _read_tags(self, path: Path, found: Findings) -> None:
         try:
-            for number, element in elements(path, "TEXT", "TAGS"):
+            for line, element in elements(path, "TEXT", "TAGS"):
                 if element.tag == "TAGS":
-                    mentions += self._mentions(element, number)
-                elif text:
-                    raise RecordError("expected one TEXT in the file, got several", line=number)
+                    found.mentions += self._mentions(element, line)
+                elif found.text:
+                    raise RecordError("expected one TEXT in the file, got several", line=line)
                 else:
-                    line = number
-                    text = "".join(element.itertext())
-        except RecordError as error:
-            return SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+                    found.place = f"{path.name}:{line}"
+                    found.text = "".join(element.itertext())
         except MalformedError as error:
-            return SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
-
-        place = f"{path.name}:{line}"
-        if not text:
-            return SetAside(doc_id, place, Reason("expected a TEXT in the file, found none"))
-        return self.place(text, mentions).document(doc_id, text, sentences=None, place=place)
+            raise RecordError(error.reason, line=error.line) from None
 
     def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:
         for tag in tags.iter():
@@ -241,11 +222,6 @@ class I2b2(OffsetTextSource, frozen=True, kw_only=True):
             if self.label == "tag" or not label:
                 label = tag.tag
             yield Annotation(fragments, label, words=tag.get("text"))
-
-
-def _has_records(path: Path) -> bool:
-    with opened(path) as file:
-        return b"<RECORD" in file.read(_HEAD)
 
 
 def _tokens(text: str) -> list[list[tuple[int, int]]]:
@@ -288,6 +264,17 @@ def _concept(
     text_words = text[fragment[0] : fragment[1]]
     is_same = text_words.lower().split() == words.lower().split()
     return Annotation([fragment], label, None if is_same else words)
+
+
+def _read_record(record: Element, found: Findings) -> None:
+    """Read a `RECORD`, whose text has mentions as elements."""
+    found.id = record.get("ID") or ""
+    element = record.find("TEXT")
+    if element is not None:
+        found.text, found.mentions = _inline(element)
+    if not found.id or not found.text:
+        raise RecordError("expected a record with an ID and a TEXT, got another")
+    found.is_exact = True
 
 
 def _inline(element: Element) -> tuple[str, list[Annotation]]:

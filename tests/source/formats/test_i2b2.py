@@ -275,7 +275,7 @@ def test_read__reads_nested_phi_and_counts_untyped_phi(tmp_path: Path) -> None:
             2,
             "expected whole numbers as start",
         ),
-        ("<X></X>", 1, "expected a TEXT in the file, found none"),
+        ("<X></X>", 1, "expected text, got none"),
     ],
 )
 def test_read__sets_a_broken_file_aside(tmp_path: Path, xml: str, line: int, reason: str) -> None:

@@ -34,7 +34,7 @@ import msgspec
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.source.reading import json_rows, tags
-from mslm_data.source.reading.elements import elements
+from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
@@ -207,6 +207,7 @@ class FormSource:
         Raises:
             RecordError: The record cannot be used. Attributes of `found` that have been set before
                 describe the loss.
+            MalformedError: As for `RecordError`; the record is a file of XML that is damaged.
         """
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -229,7 +230,7 @@ class FormSource:
                     num_regular = found.late_by_i if is_iob1() else 0
                     found.adjusted[LATE] += found.late - num_regular
                 yield found.document(self)
-            except RecordError as error:
+            except (RecordError, MalformedError) as error:
                 place = found.place
                 if error.line:
                     place = f"{found.file or record.path.name}:{error.line}"
@@ -243,7 +244,7 @@ class FormSource:
             if isinstance(record, SetAside):
                 continue
             found = Findings(record.id, record.place)
-            with suppress(RecordError):
+            with suppress(RecordError, MalformedError):
                 self.understand(record, found)
             num_mentions += len(found.spans)
             num_late += found.late

@@ -9,13 +9,13 @@ from xml.etree.ElementTree import Element
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.data.reason import Reason
-from mslm_data.source.reading.elements import MalformedError, elements
+from mslm_data.source.form import Findings, FormSource, Record, WholeFile
+from mslm_data.source.reading.elements import elements
+from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation, OffsetSource
 
 
-class Gate(OffsetSource, frozen=True, kw_only=True):
+class Gate(FormSource, OffsetSource, frozen=True, kw_only=True):
     """GATE XML, a document per file. Mentions are annotations of the given types.
 
     The text is the content of `TextWithNodes`; node ids are character offsets. Broken files are set
@@ -24,6 +24,7 @@ class Gate(OffsetSource, frozen=True, kw_only=True):
 
     suffixes = (".xml",)
     segmenter = "clinical"
+    container = WholeFile()
 
     types: Annotated[
         tuple[str, ...],
@@ -33,30 +34,16 @@ class Gate(OffsetSource, frozen=True, kw_only=True):
         str, Meta(description='Name of the annotation set; "" is GATE\'s default set.')
     ] = ""
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Yield the document of a file, or a `SetAside` with the reason."""
-        path = Path(part.path)
-        doc_id = path.name.removesuffix(".gz").removesuffix(".xml")
-        place = f"{path.name}:1"
-        text = ""
-        annotations: list[Annotation] = []
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read the text of a file, and its annotations."""
         try:
-            for _, element in elements(path, "TextWithNodes", "AnnotationSet"):
+            for _, element in elements(record.path, "TextWithNodes", "AnnotationSet"):
                 if element.tag == "TextWithNodes":
-                    text = "".join(element.itertext())
+                    found.text = "".join(element.itertext())
                 elif element.get("Name", "") == self.annotation_set:
-                    annotations += self._annotations(element)
-        except MalformedError as error:
-            yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
-            return
+                    found.mentions += self._annotations(element)
         except ValueError:
-            yield SetAside(doc_id, place, Reason("expected nodes with numbers, got others"))
-            return
-
-        if not text:
-            yield SetAside(doc_id, place, Reason("expected a text in TextWithNodes, got none"))
-            return
-        yield self.place(text, annotations).document(doc_id, text, sentences=None, place=place)
+            raise RecordError("expected nodes with numbers, got others") from None
 
     def _annotations(self, element: Element) -> Iterator[Annotation]:
         for annotation in element.iter("Annotation"):

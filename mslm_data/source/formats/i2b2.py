@@ -21,7 +21,7 @@ from mslm_data.source.form import (
     WholeFile,
     XmlElements,
 )
-from mslm_data.source.reading.elements import MalformedError, elements
+from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.files import ends_with, lines, opened, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
@@ -190,17 +190,14 @@ class I2b2(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     # XML ---------------------------------------------------------------------------------------
 
     def _read_tags(self, path: Path, found: Findings) -> None:
-        try:
-            for line, element in elements(path, "TEXT", "TAGS"):
-                if element.tag == "TAGS":
-                    found.mentions += self._mentions(element, line)
-                elif found.text:
-                    raise RecordError("expected one TEXT in the file, got several", line=line)
-                else:
-                    found.place = f"{path.name}:{line}"
-                    found.text = "".join(element.itertext())
-        except MalformedError as error:
-            raise RecordError(error.reason, line=error.line) from None
+        for line, element in elements(path, "TEXT", "TAGS"):
+            if element.tag == "TAGS":
+                found.mentions += self._mentions(element, line)
+            elif found.text:
+                raise RecordError("expected one TEXT in the file, got several", line=line)
+            else:
+                found.place = f"{path.name}:{line}"
+                found.text = "".join(element.itertext())
 
     def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:
         for tag in tags.iter():

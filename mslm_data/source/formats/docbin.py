@@ -7,9 +7,8 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,10 +16,10 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from mslm_data import _optional
-from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.document import Part, Sentence
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
-from mslm_data.source.reading import standoff
+from mslm_data.source.form import Container, Findings, FormSource, Record
 from mslm_data.source.reading.files import read_bytes, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
@@ -62,17 +61,26 @@ class _Packed(msgspec.Struct):
 _read_packed = msgspec.msgpack.Decoder(_Packed).decode
 
 
-@dataclass
-class _Counts:
-    """Counts of a file, to check whether it has mentions under `spans_key`."""
+class _PackedDoc(NamedTuple):
+    """A document of a file, by its index."""
 
-    entities: int = 0
-    groups: int = 0
-    chosen: int = 0
-    documents: int = 0
+    file: _File
+    number: int
 
 
-class DocBin(Source, frozen=True, kw_only=True):
+class _Documents(Container["DocBin"]):
+    """A record for each document of a DocBin: a `_PackedDoc`."""
+
+    def records(self, options: DocBin, part: Part, /) -> Iterator[Record]:
+        path = Path(part.path)
+        file = _File(path)
+        for number in range(file.num_documents):
+            place = f"{path.name}:{number + 1}"
+            yield Record(f"{stem(path)}:{number}", place, _PackedDoc(file, number), path)
+        file.check(options.spans_key)
+
+
+class DocBin(FormSource, Source, frozen=True, kw_only=True):
     """Files written by spaCy's `DocBin.to_disk`, such as its training data.
 
     Mentions are stored as characters of the text. Sentences are spaCy's, if the file has any.
@@ -85,6 +93,7 @@ class DocBin(Source, frozen=True, kw_only=True):
     """
 
     suffixes = (".spacy",)
+    container = _Documents()
 
     spans_key: Annotated[
         str, Meta(description='"ents" for entities, or the key of a span group in `doc.spans`.')
@@ -99,70 +108,29 @@ class DocBin(Source, frozen=True, kw_only=True):
             return ""
         return "it is a packed DocBin" if b"\xa5attrs" in beginning else ""
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a file; see `Source.read`.
-
-        Raises:
-            MissingExtraError: spaCy, which has the hash function of its strings, is not installed.
-            SourceError: The file is not a DocBin, unpacks to more than the limit, or has nothing
-                under `spans_key`.
-        """
-        path = Path(part.path)
-        file = _File(path)
-        counts = _Counts()
-        for number in range(file.num_documents):
-            doc_id = f"{stem(path)}:{number}"
-            place = f"{path.name}:{number + 1}"
-            try:
-                doc = file.doc(number, with_groups=self.spans_key != ENTITIES)
-                document = self._document(doc, doc_id, place, counts)
-            except RecordError as error:
-                yield SetAside(doc_id, place, error.reason)
-                continue
-            counts.groups += file.has_groups(number)
-            yield document
-        self._check(path, counts)
-
-    def _document(self, doc: Doc, doc_id: str, place: str, counts: _Counts) -> Document:
-        """Make a document from a spaCy document.
-
-        Raises:
-            RecordError: It has no text, or is damaged.
-        """
-        text = doc.text
-        if not text:
-            raise RecordError("expected text, got a document without tokens")
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a document, and count what the file has under `spans_key`."""
+        packed: _PackedDoc = record.content
+        has_entities = self.spans_key == ENTITIES
+        doc = packed.file.doc(packed.number, with_groups=not has_entities)
+        found.text = doc.text
+        if not found.text:
+            return
         try:
-            counts.documents += 1
-            counts.entities += len(doc.ents)
-            counts.chosen += self.spans_key in doc.spans
-            spans = doc.ents if self.spans_key == ENTITIES else doc.spans.get(self.spans_key, ())
-            mentions = [
+            spans = doc.ents if has_entities else doc.spans.get(self.spans_key, ())
+            packed.file.num_read += 1
+            packed.file.num_entities += len(doc.ents)
+            packed.file.num_chosen += self.spans_key in doc.spans
+            found.mentions = [
                 Annotation([(span.start_char, span.end_char)], span.label_, concept=span.kb_id_)
                 for span in spans
             ]
-            sentences = None
             # A document of one token is one sentence anyway.
             if len(doc) > 1 and doc.has_annotation("SENT_START"):
-                sentences = tuple(Sentence(sent.start_char, sent.end_char) for sent in doc.sents)
+                found.sentences = [Sentence(sent.start_char, sent.end_char) for sent in doc.sents]
         except _DAMAGED as error:
             raise _unreadable_reason(error) from None
-        placed = standoff.place(text, mentions)
-        return placed.document(doc_id, text, sentences=sentences, place=place)
-
-    def _check(self, path: Path, counts: _Counts) -> None:
-        """Raise if a file has mentions, but none under `spans_key`."""
-        if self.spans_key == ENTITIES:
-            if counts.groups and not counts.entities:
-                raise SourceError(
-                    f"{path.name}: expected entities, got only span groups; set [source] "
-                    f"spans_key to a group's key"
-                )
-        elif counts.documents and not counts.chosen:
-            raise SourceError(
-                f"{path.name}: expected span groups '{self.spans_key}', found none; set [source] "
-                f"spans_key to another group's key, or to 'ents' for the entities"
-            )
+        packed.file.num_groups += packed.file.has_groups(packed.number)
 
 
 class _File:
@@ -172,6 +140,10 @@ class _File:
 
     Attributes:
         num_documents: Number of documents.
+        num_read: Number of documents that have been read.
+        num_entities: Number of their entities.
+        num_groups: Number of them with span groups.
+        num_chosen: Number of them with a span group under the option `spans_key`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -198,6 +170,10 @@ class _File:
         # Pass only these columns to spaCy. It validates them; others could hold anything.
         values = values[:, [packed.attrs.index(number) for number in read]]
         self.num_documents = len(lengths)
+        self.num_read = 0
+        self.num_entities = 0
+        self.num_groups = 0
+        self.num_chosen = 0
         self._vocab = _optional.load("spacy.vocab", wanted_by="source 'docbin'").Vocab(
             strings=packed.strings
         )
@@ -212,6 +188,20 @@ class _File:
         self._spaces = np.split(spaces[:, None], ends)
         self._groups = packed.span_groups
         self._flags = packed.flags
+
+    def check(self, spans_key: str) -> None:
+        """Raise if the documents have mentions, but none under `spans_key`."""
+        if spans_key == ENTITIES:
+            if self.num_groups and not self.num_entities:
+                raise SourceError(
+                    f"{self._name}: expected entities, got only span groups; set [source] "
+                    f"spans_key to a group's key"
+                )
+        elif self.num_read and not self.num_chosen:
+            raise SourceError(
+                f"{self._name}: expected span groups '{spans_key}', found none; set [source] "
+                f"spans_key to another group's key, or to 'ents' for the entities"
+            )
 
     def _refusal(self, got: str) -> SourceError:
         return SourceError(

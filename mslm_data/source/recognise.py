@@ -211,8 +211,8 @@ def _unrecognised(root: Path, files: Sequence[Path], near: _Nearest | None) -> S
             f"{near.problem}"
         )
 
-    for path, head in samples:
-        document = name_document(head)
+    for path in files[:_LOOKED_AT]:
+        document = name_document(read_head(path))
         if not document and ends_with(path, _HTML):
             document = "an HTML page; convert it to text first, as with `pandoc --to plain`"
         if document:

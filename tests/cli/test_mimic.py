@@ -15,6 +15,7 @@ from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document, Part
 from mslm_data.io import resources
 from mslm_data.source.formats.notes import Notes
+from tests import made
 from tests.cli.running import Done, run
 
 CONCEPTS = resources.path("vocab", "sample/concepts.csv")

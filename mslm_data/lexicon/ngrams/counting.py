@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from mslm_data.data.ragged import Array
 from mslm_data.lexicon.ngrams.stream import IN_MEMORY, Scratch, WordStream
 
-_POSITIONS_AT_ONCE = 1 << 22
+_POSITIONS_AT_ONCE = 1 << 21
 """Number of positions in a block."""
 
 

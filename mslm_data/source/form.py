@@ -122,10 +122,10 @@ class Findings:
     adjusted: Counter[str] = field(default_factory=Counter)
 
     def decode(self, values: Sequence[str], *, untyped: str) -> list[WordSpan]:
-        """Return the mentions of a sentence's tags, and count those that begin with I or another.
+        """Decode the tags of a sentence, and count mentions that begin with a continuing tag.
 
-        The driver knows whether I may begin a mention in the file, so use this instead of
-        `tags.decode`.
+        Forms use it instead of `tags.decode`, because the driver finds out whether I may begin a
+        mention in the file.
 
         Args:
             values: Tags.

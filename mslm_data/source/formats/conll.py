@@ -185,7 +185,6 @@ class Conll(TextSource, frozen=True, kw_only=True):
             target_bytes=target_bytes,
             is_comment=columns.is_comment,
             beginnings=columns.beginnings,
-            header_bytes=columns.header_bytes(self.beginning(path, tagged_lines.HEAD_BYTES)),
         )
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -208,7 +207,6 @@ class Conll(TextSource, frozen=True, kw_only=True):
         file_stem = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
-        data = columns.without_header(data, first=part.line)
         if self.word_prefix:
             prefix = re.escape(self.word_prefix.encode())
             data = re.sub(rb"^%s(?=[^\s])" % prefix, b"", data, flags=re.MULTILINE)
@@ -338,7 +336,6 @@ class Conll(TextSource, frozen=True, kw_only=True):
         Decided from the beginning of the file, so that all parts agree.
         """
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
-        data = columns.without_header(data)
         data = take_out(data, columns.is_comment, columns.beginnings).data
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))

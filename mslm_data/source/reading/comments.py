@@ -96,13 +96,7 @@ def _candidates(data: bytes, beginnings: Sequence[bytes]) -> list[re.Match[bytes
     return [matches[place] for place in sorted(matches)]
 
 
-def count_blocks(
-    data: bytes,
-    is_comment: IsComment,
-    beginnings: Sequence[bytes] = HASH,
-    *,
-    header_bytes: int = 0,
-) -> int:
+def count_blocks(data: bytes, is_comment: IsComment, beginnings: Sequence[bytes] = HASH) -> int:
     """Count the blocks of lines, separated by blank lines, that consist of comments only.
 
     These blocks disappear when comments are removed, so record numbers must skip them.
@@ -111,15 +105,12 @@ def count_blocks(
         data: Whole lines, including a file's byte order mark.
         is_comment: Whether a line with one of the beginnings is a comment.
         beginnings: Beginnings of lines that may be comments.
-        header_bytes: Number of bytes at the beginning that count as comments.
     """
-    body = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
-    others = take_out(body, is_comment, beginnings)
+    data = data.removeprefix(BOM_UTF8)
+    others = take_out(data, is_comment, beginnings)
 
     # Usual case: no comments, so no blocks disappear.
-    if not header_bytes and not len(others.places):
-        return 0
-    return _num_blocks(data.removeprefix(BOM_UTF8)) - _num_blocks(others.data)
+    return _num_blocks(data) - _num_blocks(others.data) if len(others.places) else 0
 
 
 def _num_blocks(data: bytes) -> int:

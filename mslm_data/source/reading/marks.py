@@ -122,7 +122,6 @@ def cut(
     target_bytes: int,
     is_comment: IsComment,
     beginnings: Sequence[bytes] = HASH,
-    header_bytes: int = 0,
 ) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences, if `TextReading.may_be_cut`.
 
@@ -134,7 +133,6 @@ def cut(
         target_bytes: Approximate size of a part.
         is_comment: Whether a line is a comment. Comments are neither documents nor sentences.
         beginnings: Beginnings of lines that may be comments.
-        header_bytes: Number of bytes up to the end of the header, which has no documents.
     """
     with opened(Path(part.path)) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -147,19 +145,16 @@ def cut(
         for piece in cut_at_gaps(part, target_bytes=target_bytes):
             yield piece._replace(first=piece.first - num_comment_blocks)
             stop = len(data) if piece.stop < 0 else piece.stop
-            header = max(header_bytes - piece.start, 0)
             may_have_comments = any(
                 data.find(beginning, piece.start, stop) >= 0 for beginning in beginnings
             )
-            if header or may_have_comments:
+            if may_have_comments:
                 lines = data[piece.start : stop]
-                num_comment_blocks += count_blocks(
-                    lines, is_comment, beginnings, header_bytes=header
-                )
+                num_comment_blocks += count_blocks(lines, is_comment, beginnings)
         return
 
     # Lines before the first mark are a document too. It shares a part with the first mark.
-    before = data[max(start, header_bytes) : marks[0]].removeprefix(BOM_UTF8)
+    before = data[start : marks[0]].removeprefix(BOM_UTF8)
     has_lines_before = bool(take_out(before, is_comment, beginnings).data.strip(_BLANK_BYTES))
     for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
         if here - start >= target_bytes:

@@ -132,7 +132,7 @@ class TagColumns:
         is_tag: Whether a word is a valid tag.
         tabs: Whether a line that looks like a comment must contain a TAB to be read as a row. Set
             for files in which nearly any word is a valid tag.
-        header: Line number of the header, 0 if there is none.
+        header: The line that names the columns, "" if there is none. It is a comment.
         comments: Beginnings of comments that the user named.
     """
 
@@ -140,13 +140,14 @@ class TagColumns:
     tag: int
     is_tag: Callable[[str], bool]
     tabs: bool = False
-    header: int = 0
+    header: str = ""
     comments: tuple[str, ...] = ()
 
     @property
     def beginnings(self) -> tuple[bytes, ...]:
         """Beginnings of lines that may be comments."""
-        return (*HASH, *map(str.encode, self.comments))
+        named = [self.header] if self.header else []
+        return (*HASH, *map(str.encode, [*self.comments, *named]))
 
     def parse(self, line: str) -> tuple[str, str] | Reason:
         """Return the word and tag of a line, or the reason why the line is broken."""
@@ -193,9 +194,9 @@ class TagColumns:
         """
         rows = [
             line
-            for number, line in lines
+            for _, line in lines
             if line.strip(BLANKS)
-            and number != self.header
+            and line != self.header
             and not MARK.match(line)
             and not (line.startswith("#") and self.is_comment(line.encode()))
             and not self.is_wordless(line)
@@ -211,48 +212,22 @@ class TagColumns:
         )
 
     def is_comment(self, line: bytes) -> bool:
-        """Return whether a line that begins with `#` or with one of `comments` is a comment.
+        """Return whether a line that begins with `#` or with one of `beginnings` is a comment.
 
-        A document mark is not a comment; a line with the form of a comment is, and one with a
-        beginning that the user named. Any other line is a comment if it has no word and tag, and
-        either begins with `#` and a space or belongs to a file whose first column is not the word.
+        A document mark is not a comment. The header is, and a line with the form of a comment or
+        with a beginning that the user named. Any other line is a comment if it has no word and
+        tag, and either begins with `#` and a space or belongs to a file whose first column is not
+        the word.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if MARK.match(text):
             return False
-        if CERTAIN.match(text) or text.startswith(self.comments):
+        if CERTAIN.match(text) or text.startswith(self.comments) or text == self.header:
             return True
         # Without tags, such as for labels, nearly any text parses as a row. Then only a TAB
         # decides.
         is_row = isinstance(self.parse(text), tuple) and ("\t" in text or not self.tabs)
         return not is_row and (self.word != 0 or LIKELY.match(text) is not None)
-
-    def without_header(self, lines: bytes, *, first: int = 1) -> bytes:
-        """Return lines with an empty line in place of the header.
-
-        Args:
-            lines: Whole lines.
-            first: Line number of the first line.
-        """
-        if self.header < first:
-            return lines
-        start, stop = _line_bounds(lines, self.header - first + 1)
-        return lines[:start] + lines[stop:]
-
-    def header_bytes(self, beginning: bytes) -> int:
-        """Return the number of bytes at a file's beginning up to the end of its header."""
-        return _line_bounds(beginning, self.header)[1] if self.header else 0
-
-
-def _line_bounds(lines: bytes, number: int) -> tuple[int, int]:
-    """Return the byte range of a line, without its line end; lines count from 1."""
-    start = 0
-    for _ in range(number - 1):
-        start = lines.find(b"\n", start) + 1
-        if not start:
-            return len(lines), len(lines)
-    stop = lines.find(b"\n", start)
-    return start, len(lines) if stop < 0 else stop
 
 
 def split_fields(line: str) -> list[str]:
@@ -313,7 +288,7 @@ class _Rows:
         fields: Fields of each row.
         sentences: Index of the first row of each sentence, then the number of rows.
         tabs: Whether most rows contain TABs.
-        header: Line number of the header, 0 if there is none.
+        header: The line that names the columns, "" if there is none.
         names: Column names in the header.
     """
 
@@ -321,7 +296,7 @@ class _Rows:
     fields: list[list[str]]
     sentences: list[int]
     tabs: bool
-    header: int
+    header: str
     names: list[str]
 
     @classmethod
@@ -339,7 +314,7 @@ class _Rows:
         fields: list[list[str]] = []
         sentences: list[int] = []
         num_tabs = 0
-        header = 0
+        header = ""
         names: list[str] = []
         is_inside = False
         for number, line in candidates:
@@ -350,7 +325,7 @@ class _Rows:
             elif line.startswith("#") and len(row) != usual:
                 continue
             elif not numbers and not header and _are_names(row):
-                header = number
+                header = line
                 names = row
             else:
                 if not is_inside:

@@ -501,6 +501,16 @@ def test_read__knows_a_row_of_names(
     assert Conll.recognises(Path("f.tsv"), data.encode())
 
 
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__knows_the_row_of_names_of_joined_files(tmp_path: Path, target_bytes: int) -> None:
+    data = "TOKEN\tNE\na\tB-X\n\n" + "TOKEN\tNE\n\nb\tB-X\n\n" * 2
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert mentions(records) == [[("a", "X")], [("b", "X")], [("b", "X")]]
+    assert ids_of(records, Document) == ["f:0", "f:1", "f:2"]
+
+
 @pytest.mark.parametrize("first", ["Form\tO\n", "Word\tB-X\n", "and\tner\n"])
 def test_read__loses_no_row_to_names(tmp_path: Path, first: str) -> None:
     (record,) = read(tmp_path, first + "b\tB-X\nc\tO\n")

@@ -300,7 +300,8 @@ def _check_tags(pipeline: Pipeline, whole: Outcome) -> None:
         map(_SEVERAL_TAGS.search, whole.labels)
     )
     if are_tags and not pipeline.annotate.labels:
-        labels = json.dumps(whole.labels, ensure_ascii=False)
+        is_short = len(whole.labels) <= _LABELS_SHOWN
+        labels = json.dumps(whole.labels, ensure_ascii=False) if is_short else "[...]"
         raise BuildError(
             f"pipeline '{pipeline.name}': expected labels of mentions, got labels that look like "
             f"tags, {show_labels(whole.labels, whole.counts.given_mentions)}; check [source]"

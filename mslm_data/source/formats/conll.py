@@ -68,8 +68,8 @@ class Conll(TextSource, frozen=True, kw_only=True):
       labels only (NP, VP …) are ignored, and so are columns with nothing but O before the last. If
       several columns remain, or only chunks, `tag_column` is required.
 
-    A word with several tags, such as `B-LOC,B-ORG`, is in a mention of each label. I without a label
-    continues any mention. With scheme "label", a file whose labels are tags is refused.
+    A word with several tags, such as `B-LOC,B-ORG`, is in a mention of each label. I without a
+    label continues any mention. With scheme "label", a file whose labels are tags is refused.
 
     A mention that begins with I instead of B is read and counted in `Document.adjusted`, unless the
     beginning of the file shows that its scheme is IOB1 or IO.
@@ -292,7 +292,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
             prefix = tagged_lines.find_prefix(lines) if self.word_prefix is None else ""
             if prefix:
                 raise SourceError(
-                    f"{path.name}: nearly all words begin with '{prefix}'; set [source] "
+                    f"{plain(path.name)}: nearly all words begin with '{prefix}'; set [source] "
                     f"word_prefix = '{prefix}' to remove it, or word_prefix = '' to keep it"
                 )
             if self.scheme == "label":

@@ -747,13 +747,20 @@ def _check_are_tags(rows: _Rows, column: _Column, number: int) -> None:
     """Raise if most words of a tag column other than O are not tags, but for example labels."""
     values = [value for value in column.values if value != "O"]
     num_others = sum(not column.is_tag(value) for value in values)
-    if num_others >= _MANY and 2 * num_others > len(values):
-        raise RecordError(
-            f"expected tags such as B-X, I-X and O in column {number}, got other words in most "
-            f'lines without O; if they are labels, set [source] scheme = "label"; if they end with '
-            'their prefix, as X-B and X-I, set scheme = "suffix"',
-            line=rows.numbers[0],
-        )
+    if num_others < _MANY or 2 * num_others <= len(values):
+        return
+    wanted = "tags such as B-X, I-X and O"
+    advice = (
+        'if they are labels, set [source] scheme = "label"; if they end with their prefix, as X-B '
+        'and X-I, set scheme = "suffix"'
+    )
+    if column.is_tag is not tags.is_tag:
+        wanted = "tags as [source] scheme wants them"
+        advice = "build the files of each scheme by themselves, with --input"
+    raise RecordError(
+        f"expected {wanted} in column {number}, got other words in most lines without O; {advice}",
+        line=rows.numbers[0],
+    )
 
 
 def _join_columns(columns: Sequence[int]) -> str:

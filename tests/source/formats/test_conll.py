@@ -364,6 +364,11 @@ def test_read__reads_tags_with_the_prefix_at_the_end(
     assert mentions(read(tmp_path, data, **options)) == [[("New York", "LOC")]] * 99
 
 
+def test_read__refuses_other_tags_than_those_with_the_prefix_at_the_end(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="build the files of each scheme by themselves, with"):
+        read(tmp_path, new_york("B-LOC", "I-LOC"), scheme="suffix")
+
+
 @pytest.mark.parametrize(
     ("files", "words"),
     [

@@ -421,22 +421,33 @@ def _read_file(name_or_path: str) -> dict[str, Any]:
             f"{name_or_path}: expected a pipeline file, found none ({error.strerror}); "
             "`mslm-data recipes` lists shipped ones"
         ) from None
-    _check_consent(name_or_path, tables)
+    check_consent(name_or_path, tables)
     return tables
 
 
-def _check_consent(path: str, tables: Mapping[str, Any]) -> None:
-    """Check that a file does not consent to run the code of a model, which only its user can."""
-    annotate = tables.get("annotate")
-    if not isinstance(annotate, dict):
-        return
-    for table in (annotate, *_list_members(annotate)):
-        if table.get(CONSENT):
-            raise PipelineError(
-                f"{path}, [annotate]: expected no {CONSENT}: it consents to run the code of a "
-                f"model, so it is given by the command (--set annotate.{CONSENT}=DIGEST) or the "
-                "call (options), by someone who trusts the model; remove it from the file"
-            )
+def check_consent(path: str, tables: Mapping[str, Any]) -> None:
+    """Check that a file does not consent to run the code of a model, which only its user can.
+
+    Args:
+        path: The file, for messages.
+        tables: Its tables.
+
+    Raises:
+        PipelineError: An annotator has the option `CONSENT`.
+    """
+    if _has_consent(tables.get("annotate")):
+        raise PipelineError(
+            f"{path}, [annotate]: expected no {CONSENT}: it consents to run the code of a model, "
+            f"so it is given by the command (--set annotate.{CONSENT}=DIGEST) or the call "
+            "(options), by someone who trusts the model; remove it from the file"
+        )
+
+
+def _has_consent(table: Any) -> bool:
+    """Return whether a table, or one within it, has the option `CONSENT`."""
+    if not isinstance(table, dict):
+        return False
+    return bool(table.get(CONSENT)) or any(map(_has_consent, table.values()))
 
 
 def _with_own_options(table: Mapping[str, Any], kind: type[Options]) -> dict[str, Any]:

@@ -458,6 +458,7 @@ def test_read__takes_another_name(given: dict[str, Any]) -> None:
     [
         '[annotate]\nuse = "medcat"\nmodel_pack = "pack"\nsha256 = "DIGEST"\n',
         '[annotate]\nuse = "ensemble"\n[annotate.annotators.a]\nuse = "medcat"\nsha256 = "DIGEST"\n',
+        '[annotate]\nsample = {use = "medcat", model_pack = "pack", sha256 = "DIGEST"}\n',
     ],
 )
 def test_read__takes_no_consent_from_a_file(table: str, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pip
     Raises:
         PipelineError: An option is not allowed in `--set`.
     """
-    from mslm_data.pipeline import read
+    from mslm_data.pipeline import check_consent, read
 
     _check_audited_options(manifest, sets)
     made = manifest.pipeline["annotate"]
@@ -199,6 +199,7 @@ def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pip
         },
         "segment": {"use": segment["use"], **segment["options"]},
     }
+    check_consent(str(folder), tables)
     return read(tables, sets=sets)
 
 
@@ -211,15 +212,15 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
         PipelineError: Another option is set.
     """
     from mslm_data.errors import PipelineError
-    from mslm_data.pipeline import FILES
+    from mslm_data.pipeline import CONSENT, FILES
 
     # Options of the annotator itself, and of the members of an ensemble.
     made = manifest.pipeline["annotate"]
-    allowed = [f"annotate.{option}" for option in (*FILES, *_HOW_FAST)]
+    allowed = [f"annotate.{option}" for option in (*FILES, CONSENT, *_HOW_FAST)]
     allowed += [
         f"annotate.annotators.{name}.{option}"
         for name in made["options"].get("annotators", {})
-        for option in (*FILES, *_HOW_FAST)
+        for option in (*FILES, CONSENT, *_HOW_FAST)
     ]
     # Sentences decide which mentions are in a context.
     if made.get("leave_out_context"):
@@ -228,7 +229,7 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
     for text in sets:
         path = text.partition("=")[0].strip()
         if path not in allowed:
-            files = ", ".join(f"annotate.{option}" for option in FILES)
+            files = ", ".join(f"annotate.{option}" for option in (*FILES, CONSENT))
             computing = ", ".join(f"annotate.{option}" for option in _HOW_FAST)
             raise PipelineError(
                 f"audit, --set: expected a file option ({files}) or one that sets only the speed "

@@ -628,3 +628,34 @@ def test_audit__manual_shows_scores_of_open_concepts(
     page = (Path(__file__).parents[2] / "docs/notes.md").read_text(encoding="utf-8")
     for row in rows:
         assert row in page
+
+
+def test_audit__loads_a_pack_by_the_consent_of_its_user_only(tmp_path: Path) -> None:
+    pytest.importorskip("medcat")
+    from mslm_data.annotate.medcat.pack import digest
+    from tests.annotate.medcat_made import make_pack
+
+    pack = make_pack(resources.path("vocab", "sample/concepts.csv"), tmp_path / "pack")
+    out = tmp_path / "out"
+    model = ("--set", f"annotate.model_pack={pack}")
+    consent = ("--set", f"annotate.sha256={digest(pack)}")
+    built = run("build", "--source", "mimic", "--sample", "--out", out, *model, *consent)
+    gold = (
+        "--gold",
+        resources.path("vocab", "sample/ncbi-disease"),
+        "--gold-source",
+        "blurb/ncbi-disease",
+    )
+    words = ("audit", out, *gold, "--label", "Disease=Disease", *model)
+
+    refused = run(*words)
+    audited = run(*words, *consent)
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["pipeline"]["annotate"]["options"]["sha256"] = digest(pack)
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    forged = run(*words)
+
+    assert (built.code, audited.code) == (0, 0), built.err + audited.err
+    assert (refused.code, forged.code) == (1, 1)
+    assert f"--set annotate.sha256={digest(pack)}" in refused.err
+    assert "expected no sha256: it consents" in forged.err

@@ -23,7 +23,6 @@ _EXTRA_OF = {
     "uvicorn": "look",
     "spacy": "mimic",
     "medcat": "mimic",
-    "pandas": "mimic",
     "torch": "torch",
     "transformers": "hf",
     "wordfreq": "vocab",

@@ -153,10 +153,10 @@ def test_command__limits_the_ontology_with_the_term(ontology: Path) -> None:
     other.write_text("[Term]\nid: Y:1\nname: rash of red\n", encoding="utf-8")
     inputs = ("vocab", "concepts", "--from", f"{ontology}=T184", "--from", f"{other}=T184")
 
-    program = run(*inputs, "--under", "X:2", "--not-under", "X:3", "--out", ontology.with_name("a"),
+    program = run(*inputs, "--under", "X:2", "--not-under", "X:3", "--out", ontology.with_name("a.csv"),
                   "--json")  # fmt: skip
-    people = run(*inputs, "--under", "X:3", "--out", ontology.with_name("b"))
-    wrong = run(*inputs, "--under", "Z:2", "--out", ontology.with_name("c"))
+    people = run(*inputs, "--under", "X:3", "--out", ontology.with_name("b.csv"))
+    wrong = run(*inputs, "--under", "Z:2", "--out", ontology.with_name("c.csv"))
 
     assert program.json["concepts"] == 2
     assert program.json["terms_left_out"] == {
@@ -167,7 +167,7 @@ def test_command__limits_the_ontology_with_the_term(ontology: Path) -> None:
     assert " ".join(people.out.split()).count("terms left out: not under a chosen term 4") == 1
     assert wrong.code == 1
     assert "no term 'Z:2' in " in wrong.err
-    assert not ontology.with_name("c").exists()
+    assert not ontology.with_name("c.csv").exists()
 
 
 def below(path: Path, root: str) -> set[str]:
@@ -240,7 +240,14 @@ def test_common_words__without_wordfreq_warns_once_or_raises(
     monkeypatch: pytest.MonkeyPatch, ontology: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "wordfreq", None)
-    words = ("vocab", "concepts", "--from", f"{ontology}=T184", "--out", ontology.with_name("p"))
+    words = (
+        "vocab",
+        "concepts",
+        "--from",
+        f"{ontology}=T184",
+        "--out",
+        ontology.with_name("p.csv"),
+    )
 
     refused = run(*words, "--common-words", "drop")
     told = run(*words, "--json")

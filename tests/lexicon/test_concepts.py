@@ -403,6 +403,12 @@ def test_make_table__refuses(tmp_path: Path) -> None:
             "the file exists",
         ),
         (
+            [ConceptFile(made, ("T047",))],
+            "t.tsv",
+            NameChoice(),
+            r"t\.tsv: expected a file ending in \.csv",
+        ),
+        (
             [ConceptFile(tmp_path / "none.obo")],
             "t.csv",
             NameChoice(),
@@ -447,25 +453,26 @@ def test_make_table__reads_gzipped_files(tmp_path: Path) -> None:
 def test_command__prints_counts(tmp_path: Path) -> None:
     path = write(tmp_path / "x.obo", OBO)
 
-    people = run("vocab", "concepts", "--from", f"{path}=T047", "--out", tmp_path / "a")
+    people = run("vocab", "concepts", "--from", f"{path}=T047", "--out", tmp_path / "a.csv")
     program = run(
         "vocab",
         "concepts",
         "--from",
         f"{path}=T047",
         "--out",
-        tmp_path / "b",
+        tmp_path / "b.csv",
         "--json",
     )
 
     assert people.code == program.code == 0
     assert "left out: obsolete term" in people.out
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert {key: program.json[key] for key in ("read", "kept", "concepts", "types")} == {
         "read": 7, "kept": 3, "concepts": 1, "types": {"T047": 1},
     }  # fmt: skip
     assert (
-        run("vocab", "concepts", "--from", tmp_path / "none.obo", "--out", tmp_path / "c").code == 1
+        run("vocab", "concepts", "--from", tmp_path / "none.obo", "--out", tmp_path / "c.csv").code
+        == 1
     )
     assert run("vocab", "concept").code == 2
 

@@ -19,10 +19,10 @@ _ASKS = "annotator 'medcat'"
 
 
 def import_module(module: str = "medcat") -> ModuleType:
-    """Import a module of MedCAT or of its dependencies.
+    """Import a module of MedCAT.
 
     Args:
-        module: Module name, such as `medcat.cat` or `pandas`. Default: `medcat`.
+        module: Module name, such as `medcat.cat`. Default: `medcat`.
 
     Raises:
         MissingExtraError: MedCAT is not installed.

@@ -33,7 +33,7 @@ _SHOWN_WORDS = 12
     type=FileOrFolder(),
     required=True,
     metavar="FILE.csv",
-    help="New output file.",
+    help="New output file, a table of terms.",
 )
 @click.option(
     "--types",

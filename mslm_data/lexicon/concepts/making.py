@@ -109,9 +109,11 @@ def make_table(
 
     Raises:
         AnnotateError: An input is missing or malformed; a branch, type or source does not occur; no
-            names are kept; or the file exists.
+            names are kept; or the output has another suffix or exists.
         MissingExtraError: The package wordfreq is not installed, to drop common words.
     """
+    if out.suffix != ".csv":
+        raise AnnotateError(f"{out}: expected a file ending in .csv, as fields have commas between")
     if out.exists():
         raise AnnotateError(f"{out}: the file exists; delete it or pass another --out")
     label_table = semantic_types.read(labels)

@@ -28,8 +28,8 @@ RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
 COLUMNS = 76
 """Maximum width of code on a page, as the manual shows the contents beside it."""
-ELSEWHERE = {"exporting.md"}
-"""Pages whose Python is run by another test: tests/cli/test_export.py."""
+ELSEWHERE = {"annotators.md", "exporting.md"}
+"""Pages whose Python is run by other tests: annotate/test_medcat_start.py, cli/test_export.py."""
 
 
 def text_of(page: Path) -> str:

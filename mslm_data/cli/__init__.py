@@ -23,7 +23,7 @@ COMMANDS = {
     "look": "Show a corpus and its masks as a page, live or as one file.",
     "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags and spans.",
-    "vocab": "Make lexicons, scores and concept models for strategies and annotators.",
+    "vocab": "Make lexicons, scores and tables of terms for strategies and annotators.",
     "annotate": "Find entities in texts with a trained model, as JSON lines.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that two splits share, exactly or nearly.",

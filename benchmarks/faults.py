@@ -130,7 +130,8 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
         ),
         "notes": (
             "--source", "mimic", "--input", str(scratch / "NOTEEVENTS.csv.gz"),
-            "--set", "shard.input_bytes=200000", "--set", f"annotate.model_pack={concepts}",
+            "--set", "shard.input_bytes=200000", "--set", "annotate.use=terms",
+            "--set", f"annotate.table={concepts}",
         ),
     }  # fmt: skip
 

@@ -132,7 +132,7 @@ def notes_of_iv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build_iv(notes: Path, out: Path, *words: object) -> Done:
     return run(
         "build", "--source", "mimic-iv", "--input", notes, "--tokenizer", VOCAB, "--set",
-        f"annotate.model_pack={CONCEPTS}", "--out", out, *words,
+        "annotate.use=terms", "--set", f"annotate.table={CONCEPTS}", "--out", out, *words,
     )  # fmt: skip
 
 

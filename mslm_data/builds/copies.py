@@ -147,6 +147,16 @@ def looks_for_copies(pipeline: Pipeline) -> bool:
     return pipeline.source.duplicates in ("count", "drop")
 
 
+def load_rensa() -> Any:
+    """Load the package that finds near copies.
+
+    Raises:
+        MissingExtraError: It is missing.
+    """
+    advice = "exact copies need none: --set source.duplicate_similarity=1"
+    return load("rensa", wanted_by=f"source.duplicates with near copies ({advice})")
+
+
 def _hash_texts(documents: Documents) -> npt.NDArray[np.uint64]:
     """Hash each sentence of the source, and each document without sentences: uint64 `[T]`."""
     has_none = documents.sentences.counts == 0
@@ -210,7 +220,7 @@ def sign(
     if similarity == 1:
         return np.empty((num, 0), np.uint64), np.empty((num, 0), np.uint8)
 
-    rensa = load("rensa", wanted_by="source.duplicates with near copies")
+    rensa = load_rensa()
     shingle_offsets = make_offsets(np.maximum(np.diff(offsets) - WORDS + 1, 0))
     shingles = np.empty(shingle_offsets[-1], np.uint64)
     hash_ngrams(words, offsets, WORDS, shingles)

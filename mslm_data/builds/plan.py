@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from mslm_data._optional import load
 from mslm_data._version import __version__
+from mslm_data.builds.copies import load_rensa
 from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import describe_folders
 from mslm_data.builds.folder import Unfinished, digest_of, list_differences
@@ -157,7 +157,7 @@ def collect_versions(pipeline: Pipeline) -> dict[str, str]:
     }
     source = pipeline.source
     if source.duplicates in ("count", "drop") and source.duplicate_similarity != 1:
-        load("rensa", wanted_by="source.duplicates with near copies")
+        load_rensa()
         packages["rensa"] = importlib.metadata.version("rensa")
     return packages
 

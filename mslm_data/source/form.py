@@ -136,8 +136,9 @@ class Findings:
         """
         spans, late = tags.decode(values, untyped=untyped)
         if late:
+            _, late_in_iob1 = tags.decode(values, untyped=untyped, i_opens=True)
             self.late += late
-            self.late_by_i += sum(values[span.start].startswith("I") for span in spans)
+            self.late_by_i += late - late_in_iob1
         return spans
 
     def document(self, options: object) -> Document:

@@ -88,6 +88,14 @@ def test_read__numbers_records_over_parts(tmp_path: Path, target_bytes: int) -> 
     ]
 
 
+def test_read__knows_iob1_in_several_tags_of_a_word(tmp_path: Path) -> None:
+    *_, last = read(Words(), tmp_path / "a.words", "a/I-X\nb/B-X,I-Y\nc/B-X,E-Y\n")
+    _, several, _ = read(Words(), tmp_path / "a.words", "a/I-X\nb/B-X,I-Y\nc/I-X\n")
+
+    assert several.adjusted == {}
+    assert last.adjusted == {LATE: 1}
+
+
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
 @pytest.mark.parametrize(
     ("first", "late"), [("b/I-X", {}), ("b/B-X\nc/B-X", {LATE: 1}), ("?/I-X", {})]

@@ -14,6 +14,7 @@ aside, placing of mentions, and the scheme of tags.
 | `JsonWithin` | a value within the one JSON value of a file |
 | `XmlElements` | an XML element |
 | `WholeFile` | a file |
+| `RowGroups` | consecutive rows of a table |
 | `ByFile` | chosen by file |
 """
 
@@ -39,6 +40,7 @@ from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
 from mslm_data.source.reading.standoff import Annotation, OffsetSource
+from mslm_data.source.reading.tables import TableRow
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE, make_word_document
 
@@ -382,6 +384,69 @@ class WholeFile(Container[object]):
     def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
         path = Path(part.path)
         yield Record(stem(path), f"{path.name}:1", path, path)
+
+
+class RowGroups(Container[OptionsT]):
+    """A record for each group of rows of a table: its subgroups, each a list of `TableRow`.
+
+    A group or subgroup continues while its column has the same value, or none. A blank row ends a
+    subgroup. In a table without a column of groups, each subgroup is a record.
+    """
+
+    def __init__(
+        self, rows: Callable[[OptionsT, Part], Iterator[TableRow]], *, group: str, subgroup: str
+    ) -> None:
+        """Set the function that reads rows, and the roles of the two columns."""
+        self._rows = rows
+        self._group = group
+        self._subgroup = subgroup
+
+    def records(self, options: OptionsT, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        for number, subgroups in enumerate(self._divide(self._rows(options, part))):
+            yield Record(f"{stem(path)}:{number}", subgroups[0][0].place, subgroups, path)
+
+    def beginning(self, options: OptionsT, path: Path, /) -> Iterator[Record | SetAside]:
+        return self.records(options, Part(str(path), 0, _SCHEME_BYTES))
+
+    def _divide(self, rows: Iterable[TableRow]) -> Iterator[list[list[TableRow]]]:
+        subgroups: list[list[TableRow]] = []
+        group: str | None = None
+        subgroup: str | None = None
+        for row in rows:
+            cells = {role: _cell(row, role) for role in row.roles}
+            new_group = cells.pop(self._group, None)
+            new_subgroup = cells.pop(self._subgroup)
+            others_are_empty = all(cell == "" for cell in cells.values())
+            if not new_group and not new_subgroup and others_are_empty:
+                subgroup = None
+                continue
+
+            begins_group = _begins(new_group, group)
+            if begins_group or _begins(new_subgroup, subgroup):
+                if subgroups and (begins_group or self._group not in row.roles):
+                    yield subgroups
+                    subgroups = []
+                subgroups.append([])
+                subgroup = new_subgroup or ""
+            if begins_group:
+                group = new_group or ""
+            subgroups[-1].append(row)
+        if subgroups:
+            yield subgroups
+
+
+def _cell(row: TableRow, role: str) -> str | None:
+    """Return a stripped value, "" for an empty cell, None for one that cannot be read."""
+    try:
+        return (row.value(role) or "").strip()
+    except RecordError:
+        return None
+
+
+def _begins(value: str | None, current: str | None) -> bool:
+    """Return whether a value begins a group. `current` is None if there is no group to continue."""
+    return current is None or (bool(value) and value != current)
 
 
 class ByFile(Container[Any]):

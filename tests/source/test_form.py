@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,12 +23,14 @@ from mslm_data.source.form import (
     FormSource,
     JsonWithin,
     Record,
+    RowGroups,
     WholeFile,
     XmlElements,
 )
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.records import NO_TOKEN, RecordError, decode_utf8
 from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS, Annotation, OffsetSource
+from mslm_data.source.reading.tables import TableRow
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE
 
@@ -177,3 +180,49 @@ def test_document__joins_glued_words_and_counts_what_is_left_out() -> None:
     assert [span[:3] for span in document.spans] == [(0, 5, "A"), (8, 9, "B")]
     assert document.unplaced == {NO_OFFSETS: 1, MISMATCH: 2}
     assert document.adjusted == {"widened": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups"),
+    [
+        ([], []),
+        (["a1x", "a1y", "--z", "-2u", "b2v"], [[["x", "y", "z"], ["u"]], [["v"]]]),
+        (["---", "a1x", "---", "a1y"], [[["x"], ["y"]]]),
+        (["--x", "a-y"], [[["x"]], [["y"]]]),
+        (["a1x", "??y", "a1z", "--?"], [[["x", "y", "z", "?"]]]),
+        (["a1x", "??-", "a1y"], [[["x"], ["y"]]]),
+    ],
+)
+def test_row_groups__groups_rows_by_two_columns(rows: list[str], groups: list[Any]) -> None:
+    """`-` is an empty cell, and `?` one that cannot be read."""
+    found = grouped(rows, ("group", "subgroup", "word"))
+
+    assert found == groups
+
+
+def test_row_groups__makes_a_record_of_each_subgroup_without_groups() -> None:
+    found = grouped(["1x", "-y", "2z", "--", "2u"], ("subgroup", "word"))
+
+    assert found == [[["x", "y"]], [["z"]], [["u"]]]
+
+
+def grouped(rows: list[str], roles: Sequence[str]) -> list[list[list[str]]]:
+    """Return the words of each subgroup of each group."""
+
+    def value(cells: str, role: str) -> str:
+        cell = cells[roles.index(role)]
+        if cell == "?":
+            raise RecordError(NO_TOKEN)
+        return cell.replace("-", "")
+
+    def read_rows(_: object, __: Part) -> Iterator[TableRow]:
+        for number, cells in enumerate(rows):
+            yield TableRow(number, f"a:{number}", roles, functools.partial(value, cells))
+
+    container = RowGroups(read_rows, group="group", subgroup="subgroup")
+    records = [one for one in container.records(None, Part("a")) if isinstance(one, Record)]
+
+    assert [one.id for one in records] == [f"a:{number}" for number in range(len(records))]
+    return [
+        [[rows[row.number][-1] for row in subgroup] for subgroup in one.content] for one in records
+    ]

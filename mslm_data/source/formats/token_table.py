@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.data.reason import Reason
+from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
+from mslm_data.source.form import Findings, FormSource, Record, RowGroups
 from mslm_data.source.reading import csv_records, tags
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
-from mslm_data.source.reading.files import ends_with, stem
+from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.plain_tables import open_table
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tables import TableReader, TableRow
 from mslm_data.source.reading.tagged_lines import not_a_tag
-from mslm_data.source.reading.word_documents import make_word_document
 
 NAMES: Mapping[str, Sequence[str]] = {
     "sentence": (
@@ -39,10 +37,33 @@ NAMES: Mapping[str, Sequence[str]] = {
 }
 """Role -> known names of its column, in order of preference, in any case."""
 
-_SCHEME_BYTES = 1 << 20
+
+def _separator(path: Path) -> str:
+    return "\t" if ends_with(path, ".tsv") else ","
 
 
-class TokenTable(TextSource, frozen=True, kw_only=True):
+def _rows(options: TokenTable, part: Part) -> Iterator[TableRow]:
+    """Read the rows of a part of a table.
+
+    Raises:
+        SourceError: The file is not a table with the columns.
+    """
+    path = Path(part.path)
+    separator = _separator(path)
+    if separator == ",":
+        reader = TableReader(columns={}, keys=(), separator=separator, text=options)
+        columns = options.find_columns(reader.names(path), path.name)
+        yield from dataclasses.replace(reader, columns=columns).rows(part)
+        return
+
+    table = open_table(path, options, separator=separator, header=True)
+    columns = options.find_columns(table.names, path.name)
+    numbers = {role: table.names.index(name) for role, name in columns.items()}
+    for number, row in enumerate(table.rows(numbers, part, with_blank=True)):
+        yield TableRow(number, f"{path.name}:{row.line}", columns, row.cell)
+
+
+class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
     """Tables of one token per row, such as `Sentence #,Word,POS,Tag`.
 
     A sentence continues while its column has the same value, or none. A row without word, tag and
@@ -50,10 +71,11 @@ class TokenTable(TextSource, frozen=True, kw_only=True):
     documents in the same way. A document with a malformed row is set aside.
 
     `.csv` tables support quoting. In `.tsv` a quote is an ordinary character, because tokens may be
-    quotes; such a file is read in one part. Words such as `NA` are words.
+    quotes. A table is read in one part. Words such as `NA` are words.
     """
 
     suffixes = (".csv", ".tsv")
+    container = RowGroups(_rows, group="document", subgroup="sentence")
 
     sentence_column: Annotated[
         str,
@@ -101,120 +123,47 @@ class TokenTable(TextSource, frozen=True, kw_only=True):
         has_all = all(any(name in names for name in role_names) for role_names in NAMES.values())
         return "its header names a sentence, a word and a tag" if has_all else ""
 
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a `.csv` table between documents; see `Source.cut`.
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read the sentences of a document."""
+        sentences = [[self._read_token(row, found) for row in rows] for rows in record.content]
 
-        Raises:
-            SourceError: The file is not a table with these columns.
-        """
-        path = Path(part.path)
-        if _separator(path) == "\t":
-            return iter([part])
-        groups = _Groups(self.document_column != "")
-        return self._table(path).cut_before(
-            part, target_bytes=target_bytes, begins=groups.begins_document
-        )
-
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read each document; see `Source.read`.
-
-        Raises:
-            SourceError: The file is not a table with these columns.
-        """
-        path = Path(part.path)
-        opens_with_i = functools.cache(lambda: self._opens_with_i(path))
-        for number, document in enumerate(self._documents(part), start=part.first):
-            doc_id = f"{stem(path)}:{number}"
-            if document.problem:
-                place = document.problem_place or document.place
-                yield SetAside(doc_id, place, document.problem)
-                continue
-
-            mentions = self._decoded(document, i_opens=False)
-            if isinstance(mentions, _Mentions) and mentions.late and opens_with_i():
-                mentions = self._decoded(document, i_opens=True)
-            if isinstance(mentions, SetAside):
-                yield mentions._replace(id=doc_id)
-            else:
-                yield make_word_document(
-                    doc_id,
-                    document.words,
-                    mentions.spans,
-                    place=document.place,
-                    late=mentions.late,
-                )
-
-    def _decoded(self, document: _Tokens, *, i_opens: bool) -> _Mentions | SetAside:
-        """Find the mentions of a document, or the tag that cannot be read."""
-        document_spans: list[tags.WordSpan] = []
-        num_words = num_late = 0
-        for number, sentence_tags in enumerate(document.tags):
+        found.place = record.place
+        found.words = []
+        num_words = 0
+        for tokens in sentences:
+            values = [tag for _, tag in tokens]
             if self.scheme == "label":
-                # An empty cell means outside.
-                labels = [tag or self.outside for tag in sentence_tags]
-                spans, late = tags.runs(labels, outside=self.outside), 0
+                spans = tags.runs(values, outside=self.outside)
             else:
-                try:
-                    spans, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
-                except ValueError:
-                    bad = next(at for at, tag in enumerate(sentence_tags) if not tags.is_tag(tag))
-                    place = document.places[number][bad]
-                    return SetAside("", place, not_a_tag(self.tag_column or "tag"))
-            document_spans += [span.shifted(num_words) for span in spans]
-            num_words += len(sentence_tags)
-            num_late += late
-        return _Mentions(document_spans, num_late)
+                spans = found.decode(values, untyped=self.untyped)
+            found.spans += [span.shifted(num_words) for span in spans]
+            found.words.append([word for word, _ in tokens])
+            num_words += len(tokens)
 
-    def _opens_with_i(self, path: Path) -> bool:
-        """Return whether I opens mentions in a file, judged by its beginning."""
-        num_mentions = num_late = 0
-        for document in self._documents(Part(str(path), 0, _SCHEME_BYTES)):
-            mentions = self._decoded(document, i_opens=False)
-            if not document.problem and isinstance(mentions, _Mentions):
-                num_mentions += len(mentions.spans)
-                num_late += mentions.late
-        return tags.opens_with_i(mentions=num_mentions, late=num_late)
-
-    def _documents(self, part: Part) -> Iterator[_Tokens]:
-        """Group the rows of a part into documents."""
-        groups = _Groups(self.document_column != "")
-        document = _Tokens()
-        for row in self._rows(part):
-            if groups.begins_document(row) and document.place:
-                yield document
-                document = _Tokens()
-            if groups.is_blank:
-                continue
-            document.add(row, begins_sentence=groups.is_new_sentence)
-        if document.place:
-            yield document
-
-    def _rows(self, part: Part) -> Iterator[TableRow]:
-        path = Path(part.path)
-        if _separator(path) != "\t":
-            return self._table(path).rows(part)
-        return self._tsv_rows(part)
-
-    def _tsv_rows(self, part: Part) -> Iterator[TableRow]:
-        path = Path(part.path)
-        table = open_table(path, self, separator="\t", header=True)
-        columns = self._columns(table.names, path.name)
-        numbers = {role: table.names.index(name) for role, name in columns.items()}
-        for number, row in enumerate(table.rows(numbers, part, with_blank=True)):
-            yield TableRow(number, f"{path.name}:{row.line}", columns, row.cell)
-
-    def _table(self, path: Path) -> TableReader:
-        """Open a `.csv` table.
+    def _read_token(self, row: TableRow, found: Findings) -> tuple[str, str]:
+        """Return the word and the tag of a row, which is the place of the error if it has none.
 
         Raises:
-            SourceError: The table has no header with the required columns.
+            RecordError: The row is malformed.
         """
-        table = TableReader(columns={}, keys=(), separator=",", text=self)
-        columns = self._columns(table.names(path), path.name)
-        return dataclasses.replace(table, columns=columns)
+        found.place = row.place
+        word = row.value("word") or ""
+        tag = (row.value("tag") or "").strip()
+        if not word.strip():
+            raise RecordError("expected a word and a tag in each row, got no word")
+        if self.scheme == "label":
+            # An empty cell means outside.
+            return word, tag or self.outside
+        if not tags.is_tag(tag):
+            raise RecordError(not_a_tag(self.tag_column or "tag"))
+        return word, tag
 
-    def _columns(self, names: Sequence[str], file: str) -> dict[str, str]:
+    def find_columns(self, names: Sequence[str], file: str) -> dict[str, str]:
         """Return role -> column name.
+
+        Args:
+            names: Columns of the table, in lower case.
+            file: Name of the file, for messages.
 
         Raises:
             SourceError: The column of a role is missing, or occurs twice.
@@ -224,6 +173,8 @@ class TokenTable(TextSource, frozen=True, kw_only=True):
             "word": self.word_column,
             "tag": self.tag_column,
         }
+        if self.document_column:
+            options["document"] = self.document_column
         columns = {}
         for role, option in options.items():
             known = [option.casefold()] if option else NAMES[role]
@@ -234,112 +185,4 @@ class TokenTable(TextSource, frozen=True, kw_only=True):
                     f"none or several; name the column with [source] {role}_column"
                 )
             columns[role] = column
-        if self.document_column:
-            if names.count(self.document_column.casefold()) != 1:
-                raise SourceError(
-                    f"{file}:1: expected a header with one column {self.document_column}, found "
-                    "none or several; check [source] document_column"
-                )
-            columns["document"] = self.document_column.casefold()
         return columns
-
-
-class _Mentions(NamedTuple):
-    """The mentions of a document, and the number of late ones; see `tags.decode`."""
-
-    spans: list[tags.WordSpan]
-    late: int
-
-
-class _Tokens:
-    """The words and tags of a document, by sentence.
-
-    Attributes:
-        words: Words of each sentence.
-        tags: Tags of each sentence, one per word.
-        places: Places of each sentence's words.
-        place: Place of the first row, "" if there are no rows.
-        problem: Reason of the first malformed row, None if there is none.
-        problem_place: Place of this row.
-    """
-
-    def __init__(self) -> None:
-        self.words: list[list[str]] = []
-        self.tags: list[list[str]] = []
-        self.places: list[list[str]] = []
-        self.place = ""
-        self.problem: Reason | None = None
-        self.problem_place = ""
-
-    def add(self, row: TableRow, *, begins_sentence: bool) -> None:
-        """Add a row."""
-        self.place = self.place or row.place
-        if begins_sentence or not self.words:
-            for sentence_lists in (self.words, self.tags, self.places):
-                sentence_lists.append([])
-        try:
-            word = row.value("word") or ""
-            tag = (row.value("tag") or "").strip()
-            if not word.strip():
-                raise RecordError("expected a word and a tag in each row, got no word")
-        except RecordError as error:
-            # Report the first malformed row, and skip the others.
-            if not self.problem:
-                self.problem = error.reason
-                self.problem_place = row.place
-            return
-        self.words[-1].append(word)
-        self.tags[-1].append(tag)
-        self.places[-1].append(row.place)
-
-
-class _Groups:
-    """Finds the beginnings of sentences and documents in consecutive rows.
-
-    Attributes:
-        is_blank: Whether the last row was blank.
-        is_new_sentence: Whether the last row began a sentence.
-    """
-
-    def __init__(self, has_documents: bool) -> None:
-        self.is_blank = False
-        self.is_new_sentence = False
-        self._has_documents = has_documents
-        self._sentence: str | None = None
-        self._document: str | None = None
-
-    def begins_document(self, row: TableRow) -> bool:
-        """Return whether a row begins a document, and update the attributes."""
-        sentence = _value(row, "sentence")
-        document = _value(row, "document") if self._has_documents else ""
-        self.is_blank = sentence == document == _value(row, "word") == _value(row, "tag") == ""
-        if self.is_blank:
-            self.is_new_sentence = False
-            self._sentence = None
-            return False
-
-        is_new_document = _differs(self._document, document)
-        self.is_new_sentence = is_new_document or _differs(self._sentence, sentence)
-        if self.is_new_sentence:
-            self._sentence = sentence
-            self._document = document or self._document or ""
-        elif sentence:
-            self._sentence = sentence
-        return is_new_document if self._has_documents else self.is_new_sentence
-
-
-def _differs(before: str | None, value: str) -> bool:
-    """Return whether a value begins a new group. An empty value continues the current one."""
-    return before is None or value not in ("", before)
-
-
-def _value(row: TableRow, role: str) -> str:
-    """Return a stripped value. In a damaged row, word and tag count as filled."""
-    try:
-        return (row.value(role) or "").strip()
-    except RecordError:
-        return "" if role in ("sentence", "document") else "?"
-
-
-def _separator(path: Path) -> str:
-    return "\t" if ends_with(path, ".tsv") else ","

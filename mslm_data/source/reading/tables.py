@@ -80,38 +80,6 @@ class TableReader:
             table = self._open(file, path.name, self.text.encoding)
             return csv_records.cut(part, table, target_bytes=target_bytes)
 
-    def cut_before(
-        self, part: Part, *, target_bytes: int, begins: Callable[[TableRow], bool]
-    ) -> Iterator[Part]:
-        """Cut a `.csv` table before rows that begin a group. Parts count groups.
-
-        Args:
-            part: The file, or a part of it that begins with a group.
-            target_bytes: Approximate size of a part. Every part has at least one group.
-            begins: Whether a row begins a group; called for each row in order.
-        """
-        if not self._may_be_cut(part, target_bytes):
-            yield part
-            return
-
-        path = Path(part.path)
-        _, start, stop, first, line = part
-        groups = first
-        with opened(path) as file:
-            table = self._open(file, path.name, self.text.encoding)
-            for record in table.records(file, part):
-                value = functools.partial(table.value, record)
-                # `begins` must see every row, as it keeps the state of the group.
-                if not begins(TableRow(0, "", table.columns, value)):
-                    continue
-                if groups > first and record.start - start >= target_bytes:
-                    yield Part(part.path, start, record.start, first, line)
-                    start = record.start
-                    line = record.line
-                    first = groups
-                groups += 1
-        yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
-
     def names(self, path: Path) -> list[str]:
         """Return the column names of a `.csv` table in lower case."""
         is_recoded = self._is_recoded(path)

@@ -20,18 +20,12 @@ def read(
     folder: Path,
     data: str | bytes,
     *,
-    target_bytes: int = 10**9,
     name: str = "f.csv",
     **options: Any,
 ) -> list[Document | SetAside]:
     path = folder / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    source = TokenTable(**options)
-    return [
-        record
-        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
-        for record in source.read(part)
-    ]
+    return list(TokenTable(**options).read(Part(str(path))))
 
 
 def generated(seed: int, *, named: str) -> tuple[str, list[tuple[str, list[tuple[str, str]]]]]:
@@ -70,15 +64,14 @@ def generated(seed: int, *, named: str) -> tuple[str, list[tuple[str, list[tuple
 def test_read__agrees_with_csv(tmp_path: Path, seed: int, named: str) -> None:
     data, expected = generated(seed, named=named)
 
-    for target_bytes in (1, 100, 10**9):
-        records = read(tmp_path, data, target_bytes=target_bytes)
+    records = read(tmp_path, data)
 
-        assert [
-            (record.text, [(record.text[a:b], label) for a, b, label, *_ in record.spans])
-            for record in records
-            if isinstance(record, Document)
-        ] == expected
-        assert [record.id for record in records] == [f"f:{n}" for n in range(len(expected))]
+    assert [
+        (record.text, [(record.text[a:b], label) for a, b, label, *_ in record.spans])
+        for record in records
+        if isinstance(record, Document)
+    ] == expected
+    assert [record.id for record in records] == [f"f:{n}" for n in range(len(expected))]
 
 
 def test_read__a_table_of_tabs_does_not_quote(tmp_path: Path) -> None:
@@ -94,13 +87,12 @@ def test_read__a_table_of_tabs_does_not_quote(tmp_path: Path) -> None:
 def test_read__groups_sentences_into_documents(tmp_path: Path) -> None:
     data = "doc,sent,word,tag\nd1,1,a,O\n,1,b,O\n,2,c,B-X\nd2,2,d,O\n,,,\n,2,e,O\n"
 
-    for target_bytes in (1, 10**9):
-        found = read(tmp_path, data, document_column="Doc", target_bytes=target_bytes)
+    found = read(tmp_path, data, document_column="Doc")
 
-        assert [(r.id, r.text) for r in found if isinstance(r, Document)] == [
-            ("f:0", "a b\nc"),
-            ("f:1", "d\ne"),
-        ]
+    assert [(r.id, r.text, r.place) for r in found if isinstance(r, Document)] == [
+        ("f:0", "a b\nc", "f.csv:2"),
+        ("f:1", "d\ne", "f.csv:5"),
+    ]
 
 
 def test_read__reads_labels_and_other_encodings(tmp_path: Path) -> None:
@@ -181,7 +173,7 @@ def test_read__counts_a_real_corpus_written_as_a_table(tmp_path: Path, real: Pat
         for place, line in enumerate(lines):
             writer.writerow([f"Sentence: {number}" if not place else "", *line.split("\t")])
 
-    records = read(tmp_path, out.getvalue(), target_bytes=50_000)
+    records = read(tmp_path, out.getvalue())
 
     documents = [record for record in records if isinstance(record, Document)]
     assert (len(records), len(documents)) == (923, 923)

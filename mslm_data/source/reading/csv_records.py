@@ -11,30 +11,22 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import BinaryIO, NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.kernels.separated import split_records
 from mslm_data.source.reading.encodings import Encoding, to_utf8
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import RecordError, decode_utf8
-
-Ints = npt.NDArray[Any]
 
 CHUNK = 1 << 20
 """Number of bytes read at once."""
 LONGEST = 8 << 20
 """Maximum size of a record in bytes. A longer match is a quote that is never closed."""
-_RECORDS = 4096
-"""Maximum number of records found at once."""
 
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _MOST_COLUMNS = 1000
@@ -49,34 +41,13 @@ class CsvRecord(NamedTuple):
         start: First byte in the file.
         stop: Byte after the last.
         line: Line number of the record's first line.
-        data: Bytes of the file that contain the record.
-        fields: First byte in `data` and byte after the last, quotes included, of each wanted column
-            in turn; None if the record is damaged.
+        match: Match of `CsvTable.pattern`; None if the record is damaged.
     """
 
     start: int
     stop: int
     line: int
-    data: bytes
-    fields: Sequence[int] | None
-
-
-class _Block(NamedTuple):
-    """N consecutive records.
-
-    Attributes:
-        starts: int64 `[N]`, first byte of each record in the file.
-        stops: int64 `[N]`, byte after the last of each record.
-        lines: int64 `[N]`, line number of each record's first line.
-        data: Bytes of the file that contain the records.
-        fields: int64 `[N, 2 C]`, see `CsvRecord`; None for a single damaged record.
-    """
-
-    starts: Ints
-    stops: Ints
-    lines: Ints
-    data: bytes
-    fields: Ints | None
+    match: re.Match[bytes] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -84,14 +55,12 @@ class CsvTable:
     """The layout of a file's records, found from its beginning by `open_table`.
 
     Attributes:
-        columns: Role -> index of its column in the `fields` of a record.
-        last: Index in `fields` of the last column, -1 if no role uses it.
-        slots: int64 `[F]`, index in `fields` of each column of the file, -1 if no role uses it.
-        separator: Byte between columns.
+        columns: Role -> group of its column in `pattern`.
+        last: Group of the last column, -1 if no role uses it.
         body: First byte after the header.
         body_line: Line number after the header.
         encoding: Encoding of the fields.
-        pattern: Matches a record with its line end. Its groups are the `fields`.
+        pattern: Matches a record with its line end. Each column of a role has a group.
         beginning: Matches the beginning of any record, even a damaged one: fields up to the last
             key or, without keys, as many separators in a line as a record has.
         keys: Roles for which every record has a value -> pattern of the values.
@@ -99,8 +68,6 @@ class CsvTable:
 
     columns: Mapping[str, int]
     last: int
-    slots: Ints
-    separator: int
     body: int
     body_line: int
     pattern: re.Pattern[bytes]
@@ -114,7 +81,7 @@ class CsvTable:
         Raises:
             RecordError: The record is damaged, or the field is not valid UTF-8.
         """
-        if record.fields is None:
+        if record.match is None:
             raise RecordError(
                 Reason(
                     "expected a record with as many columns as the header and each quote closed, "
@@ -122,12 +89,12 @@ class CsvTable:
                     advice={"separator": "set the separator of columns with source.separator"},
                 )
             )
-        row = self.columns.get(role)
-        if row is None:
+        group = self.columns.get(role)
+        if group is None:
             return None
 
-        raw = record.data[record.fields[2 * row] : record.fields[2 * row + 1]]
-        value = _plain(raw, is_last=row == self.last)
+        raw = record.match[group]
+        value = _plain(raw, is_last=group == self.last)
         # `""` is an empty text; an empty field is NULL.
         if not value and not raw.startswith(b'"'):
             return None
@@ -135,52 +102,23 @@ class CsvTable:
 
     def records(self, file: BinaryIO, part: Part) -> Iterator[CsvRecord]:
         """Read the records of a part of an open file, skipping blank lines between them."""
-        for block in self.blocks(file, part):
-            starts = block.starts.tolist()
-            stops = block.stops.tolist()
-            lines = block.lines.tolist()
-            fields = [None] if block.fields is None else block.fields.tolist()
-            for start, stop, line, bounds in zip(starts, stops, lines, fields, strict=True):
-                yield CsvRecord(start, stop, line, block.data, bounds)
-
-    def blocks(self, file: BinaryIO, part: Part) -> Iterator[_Block]:
-        """Read the records of a part of an open file in blocks."""
         if part.start == 0:
             window = _Window(file, self.body, part.stop, line=self.body_line)
         else:
             window = _Window(file, part.start, part.stop, line=part.line)
 
         while window.skip_blank():
-            block = window.split(self)
-            # The kernel stops at a record that is damaged, or not completely in the window.
-            if not len(block.starts):
-                block = self._single(window)
-            yield block
-
-    def _single(self, window: _Window) -> _Block:
-        """Read a record that is damaged, or not yet completely in the window."""
-        start = window.offset
-        line = window.line
-        match = window.match(self.pattern)
-        fields = None
-        data = b""
-        if match is not None:
-            window.advance(match.end())
-            fields = np.array([_field_bounds(match)], np.int64)
-            data = match.string
-        else:
-            # Damaged. Skip lines until a record begins.
-            window.skip_line()
-            while not window.is_over() and not self._begins(window):
+            start = window.offset
+            line = window.line
+            match = window.match(self.pattern)
+            if match is not None:
+                window.advance(match.end())
+            else:
+                # Damaged. Skip lines until a record begins.
                 window.skip_line()
-
-        return _Block(
-            starts=np.array([start]),
-            stops=np.array([window.offset]),
-            lines=np.array([line]),
-            data=data,
-            fields=fields,
-        )
+                while not window.is_over() and not self._begins(window):
+                    window.skip_line()
+            yield CsvRecord(start, window.offset, line, match)
 
     def _begins(self, window: _Window) -> bool:
         """Return whether a record begins at the window's position.
@@ -191,7 +129,7 @@ class CsvTable:
         match = window.match(self.pattern)
         if match is None:
             return window.match(self.beginning) is not None
-        record = CsvRecord(0, 0, 0, match.string, _field_bounds(match))
+        record = CsvRecord(0, 0, 0, match)
         try:
             return all(
                 form.fullmatch(self.value(record, role) or "") for role, form in self.keys.items()
@@ -259,32 +197,6 @@ class _Window:
             return None
         return match
 
-    def split(self, table: CsvTable) -> _Block:
-        """Take strict records that are completely in the window, and move past them.
-
-        Returns no record if the next one is damaged or incomplete.
-        """
-        data = np.frombuffer(self._data, np.uint8)
-        records = np.empty((_RECORDS, 4), np.int64)
-        fields = np.empty((_RECORDS, table.pattern.groups, 2), np.int64)
-        count = split_records(
-            data, self._position, table.separator, LONGEST, table.slots, records, fields
-        )
-
-        starts, stops, lines, lines_past = records[:count].T
-        block = _Block(
-            starts=self._base + starts,
-            stops=self._base + stops,
-            lines=self.line + lines,
-            data=self._data,
-            fields=fields.reshape(_RECORDS, -1)[:count],
-        )
-        if count:
-            self.line += int(lines_past[-1])
-            self._position = int(stops[-1])
-            block.stops[-1] = self.offset  # `_grow` may have added a final line end
-        return block
-
     def skip_line(self) -> None:
         """Move to the next line, discarding the bytes before it."""
         while (end := self._data.find(b"\n", self._position)) < 0 and self._end < 0:
@@ -314,29 +226,38 @@ class _Window:
                 self._data += b"\n"
 
 
-def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a part of a file between records. All parts but the last have at least `target_bytes`.
+def cut(
+    part: Part,
+    table: CsvTable,
+    *,
+    target_bytes: int,
+    begins: Callable[[CsvRecord], bool] = lambda _: True,
+) -> Iterator[Part]:
+    """Cut a part of a file before records that begin a group. Parts count groups.
 
-    Reads the part once.
+    Reads the part once. All parts but the last have at least `target_bytes`, and a group.
+
+    Args:
+        part: The file, or a part of it that begins with a group.
+        table: Layout of the file.
+        target_bytes: Approximate size of a part.
+        begins: Whether a record begins a group; called for each record in order. By default, each
+            record is a group.
     """
     path = Path(part.path)
     _, start, stop, first, line = part
-    number = first  # of the block's first record
+    groups = first
     with opened(path) as file:
-        for block in table.blocks(file, part):
-            # A new part begins at the first record at least `target_bytes` after this part's start,
-            # but not at this part's first record itself.
-            at = 0
-            while True:
-                at = max(at, first + 1 - number)
-                at += int(np.searchsorted(block.starts[at:], start + target_bytes))
-                if at >= len(block.starts):
-                    break
-                yield Part(part.path, start, int(block.starts[at]), first, line)
-                start = int(block.starts[at])
-                line = int(block.lines[at])
-                first = number + at
-            number += len(block.starts)
+        for record in table.records(file, part):
+            # `begins` must see every record, as it may keep the state of the group.
+            if not begins(record):
+                continue
+            if groups > first and record.start - start >= target_bytes:
+                yield Part(part.path, start, record.start, first, line)
+                start = record.start
+                line = record.line
+                first = groups
+            groups += 1
     yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
 
 
@@ -394,13 +315,10 @@ def open_table(
         return _INTEGER if is_integer else _KEY
 
     key_patterns = {role: key_pattern(role) for role in keys if role in numbers}
-    slots = np.full(len(names), -1, np.int64)
-    slots[captured] = np.arange(len(captured))
+    groups = {number: group for group, number in enumerate(captured, start=1)}
     return CsvTable(
-        columns={role: int(slots[number]) for role, number in numbers.items()},
-        last=int(slots[last_column]),
-        slots=slots,
-        separator=ord(separator),
+        columns={role: groups[number] for role, number in numbers.items()},
+        last=groups.get(last_column, -1),
         body=min(header.end(), len(beginning)),
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
@@ -433,11 +351,6 @@ def _header(beginning: bytes, separator: str) -> re.Match[bytes] | None:
         beginning if beginning.endswith(b"\n") else beginning + b"\n",
         len(BOM_UTF8) if beginning.startswith(BOM_UTF8) else 0,
     )
-
-
-def _field_bounds(match: re.Match[bytes]) -> list[int]:
-    """Return the bounds of the wanted fields of a matched record, as in `CsvRecord`."""
-    return [bound for group in range(1, match.re.groups + 1) for bound in match.span(group)]
 
 
 def _fields(record: bytes, separator: str, encoding: Encoding) -> list[str]:

@@ -17,7 +17,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.cells import Row
-from mslm_data.source.reading.csv_records import CsvTable
+from mslm_data.source.reading.csv_records import CsvRecord, CsvTable
 from mslm_data.source.reading.encodings import Encoding, TextReading, TextSource, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -78,7 +78,7 @@ class TableReader:
             return iter([part])
         with opened(path) as file:
             table = self._open(file, path.name, self.text.encoding)
-            return csv_records.cut(part, table, target_bytes=target_bytes)
+        return csv_records.cut(part, table, target_bytes=target_bytes)
 
     def names(self, path: Path) -> list[str]:
         """Return the column names of a `.csv` table in lower case."""

@@ -140,7 +140,7 @@ def test_damaged_records__in_a_row_are_as_many(
         ]
 
     assert [one.line for one in found] == [*range(2, 13), 14]
-    assert [one.fields is None for one in found] == [3 <= n < 10 for n in range(12)]
+    assert [one.match is None for one in found] == [3 <= n < 10 for n in range(12)]
 
 
 def test_read__reads_a_record_longer_than_a_chunk(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.reading import arrow_rows, cells, json_rows
+from mslm_data.source.reading.csv_records import Quotes
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
 from mslm_data.source.reading.records import (
@@ -45,7 +46,8 @@ class PlainText(TextSource, frozen=True, kw_only=True):
     A file of lines (`.txt`, or any other file given directly) is one document, or has one document
     per line or per block between blank lines. CRLF is read as LF. Blank lines around a document do
     not belong to it. `.csv`, `.tsv`, `.jsonl`, `.parquet` and `.arrow` have one document per row,
-    in one column. Lines and rows without text are set aside; blank lines are skipped.
+    in one column. Lines and rows without text are set aside; blank lines are skipped. Values in
+    `.csv` may be in quotes; for `.tsv`, the first rows or `quotes` decide.
 
     Documents are called `file:number`, unless they are whole files, which have the file's name, or
     rows with an id.
@@ -73,6 +75,14 @@ class PlainText(TextSource, frozen=True, kw_only=True):
             "label."
         ),
     ] = ""
+
+    quotes: Annotated[
+        Quotes,
+        Meta(
+            description='Whether values in `.csv` and `.tsv` may be in quotes. "auto": yes in '
+            "`.csv`; in `.tsv` the first rows show it, and if they do not, the build stops."
+        ),
+    ] = "auto"
 
     def __post_init__(self) -> None:
         if self.doc_label == self.text_column:
@@ -237,6 +247,7 @@ class PlainText(TextSource, frozen=True, kw_only=True):
             keys=(),
             separator="\t" if kind == ".tsv" else ",",
             text=self,
+            quotes=True if self.quotes == "auto" and kind == ".csv" else self.quotes,
         )
 
     def _row(self, row: cells.Row | SetAside) -> _Row:

@@ -14,7 +14,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.data.reason import Reason
@@ -22,6 +22,9 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading.encodings import Encoding, to_utf8
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import RecordError, decode_utf8
+
+Quotes = Literal["auto"] | bool
+"""Whether a value may be in quotes. "auto": the file shows it."""
 
 CHUNK = 1 << 20
 """Number of bytes read at once."""
@@ -64,6 +67,8 @@ class CsvTable:
         beginning: Matches the beginning of any record, even a damaged one: fields up to the last
             key or, without keys, as many separators in a line as a record has.
         keys: Roles for which every record has a value -> pattern of the values.
+        quotes: Whether a field may be in quotes. "auto": no, but a field that begins with a quote
+            is an error.
     """
 
     columns: Mapping[str, int]
@@ -74,6 +79,7 @@ class CsvTable:
     beginning: re.Pattern[bytes]
     encoding: Encoding
     keys: Mapping[str, re.Pattern[str]]
+    quotes: Quotes
 
     def value(self, record: CsvRecord, role: str) -> str | None:
         """Return a field; None for NULL (an empty field without quotes) and for a missing column.
@@ -94,9 +100,21 @@ class CsvTable:
             return None
 
         raw = record.match[group]
-        value = _plain(raw, is_last=group == self.last)
+        is_quoted = raw.startswith(b'"')
+        if is_quoted and self.quotes == "auto":
+            raise RecordError(
+                Reason(
+                    "expected no quote at the beginning of a value, as the first rows have none, "
+                    "got one",
+                    advice={
+                        "quotes": "{set} source.quotes=true if values may be in quotes, or "
+                        "source.quotes=false if a quote is a character like any other"
+                    },
+                )
+            )
+        value = _plain(raw, is_last=group == self.last, has_quotes=self.quotes is True)
         # `""` is an empty text; an empty field is NULL.
-        if not value and not raw.startswith(b'"'):
+        if not value and not is_quoted:
             return None
         return decode_utf8(to_utf8(value, self.encoding))
 
@@ -269,6 +287,7 @@ def open_table(
     keys: Collection[str],
     separator: str,
     encoding: Encoding = "utf-8",
+    quotes: Quotes = True,
 ) -> CsvTable:
     """Find the columns of a file in its header, and the form of its keys in the first record.
 
@@ -280,11 +299,13 @@ def open_table(
             is an integer in all records.
         separator: One character.
         encoding: Encoding of the fields. ASCII bytes must represent themselves in it.
+        quotes: Whether a field may be in quotes. "auto": yes if only then the first records have as
+            many fields as the header, no if only otherwise. The header may have quotes in any case.
 
     Raises:
         SourceError: The file has no header with each of these columns exactly once, or too many
-            columns. The message does not quote the first line: in a file without a header, it
-            belongs to a patient.
+            columns, or does not show whether fields are in quotes. The message does not quote the
+            first line: in a file without a header, it belongs to a patient.
     """
     beginning = file.read(CHUNK)
     header = _header(beginning, separator)
@@ -301,11 +322,14 @@ def open_table(
             f"{name}:1: expected at most {_MOST_COLUMNS} columns, got {len(names)}; is it a table?"
         )
 
+    if quotes == "auto":
+        quotes = _find_quotes(beginning, header, name, separator, width=len(names))
+
     # Several roles may share a column. Each column has one group in the pattern.
     numbers = {role: names.index(name.casefold()) for role, name in columns.items()}
     captured = sorted(set(numbers.values()))
     last_column = len(names) - 1
-    pattern = _pattern(separator, width=len(names), captured=captured)
+    pattern = _pattern(separator, width=len(names), captured=captured, has_quotes=quotes is True)
     first = pattern.match(beginning, header.end())
     values = _fields(first[0], separator, encoding) if first else []
 
@@ -329,7 +353,57 @@ def open_table(
         ),
         encoding=encoding,
         keys=key_patterns,
+        quotes=quotes,
     )
+
+
+def _find_quotes(
+    beginning: bytes, header: re.Match[bytes], name: str, separator: str, *, width: int
+) -> Quotes:
+    """Find out whether fields may be in quotes; "auto" if no field begins with a quote.
+
+    Args:
+        beginning: First bytes of the file.
+        header: Match of the header.
+        name: Name of the file, for messages.
+        separator: One character.
+        width: Number of columns.
+
+    Raises:
+        SourceError: The records have as many fields as the header both with and without quotes, or
+            neither with nor without.
+    """
+    # A name in quotes, or a first row with all values in quotes, is no accident.
+    mark = separator.encode()
+    opening = re.compile(rb"(?:^|[\n" + re.escape(mark) + rb'])"')
+    if opening.search(header[0]):
+        return True
+    is_whole = len(beginning) < CHUNK
+    body = beginning[header.end() :]
+    if not is_whole:
+        body = body[: body.rfind(b"\n") + 1]
+    elif not body.endswith(b"\n"):
+        body += b"\n"
+    if not opening.search(body):
+        return "auto"
+
+    rows = [row for row in body.split(b"\n") if row.strip(b"\r")]
+    if width > 1 and all(value.startswith(b'"') for value in rows[0].split(mark)):
+        return True
+    fits_without = all(row.count(mark) == width - 1 for row in rows)
+
+    record = _pattern(separator, width=width).pattern
+    records = re.compile(rb"(?:\r?\n|" + record + rb")*+").match(body)
+    rest = body[records.end() :] if records else body
+    # The last record may be longer than the beginning. It then has an open quote.
+    fits_with = not rest or (not is_whole and rest.count(b'"') % 2 == 1)
+    if fits_with == fits_without:
+        raise SourceError(
+            f"{name}: expected rows that show whether values may be in quotes, got rows that do "
+            "not; set [source] quotes = true if values may be in quotes, as pandas writes them, or "
+            "quotes = false if a quote is a character like any other"
+        )
+    return fits_with
 
 
 def header_names(beginning: bytes, *, separator: str, encoding: Encoding) -> list[str]:
@@ -363,9 +437,9 @@ def _fields(record: bytes, separator: str, encoding: Encoding) -> list[str]:
     ]
 
 
-def _plain(field: bytes, *, is_last: bool) -> bytes:
+def _plain(field: bytes, *, is_last: bool, has_quotes: bool = True) -> bytes:
     """Return a field's value. The last field may end with the CR of a CRLF."""
-    if field.startswith(b'"'):
+    if has_quotes and field.startswith(b'"'):
         return field[1:-1].replace(b'""', b'"')
     return field.removesuffix(b"\r") if is_last else field
 
@@ -380,7 +454,11 @@ def _marked(separator: str) -> tuple[bytes, bytes]:
 
 
 def _pattern(
-    separator: str, *, width: int | None, captured: Collection[int] = ()
+    separator: str,
+    *,
+    width: int | None,
+    captured: Collection[int] = (),
+    has_quotes: bool = True,
 ) -> re.Pattern[bytes]:
     """Return the pattern of a record with its line end.
 
@@ -388,8 +466,11 @@ def _pattern(
         separator: One character.
         width: Number of fields, None for any.
         captured: Fields that get a group, from 0.
+        has_quotes: Whether a field may be in quotes.
     """
     mark, field = _marked(separator)
+    if not has_quotes:
+        field = rb"[^\n" + mark + rb"]*+"
     if width is None:
         return re.compile(rb"(?:" + field + rb")(?:" + mark + rb"(?:" + field + rb"))*+\r?\n")
     fields = [(b"(" if number in captured else b"(?:") + field + b")" for number in range(width)]

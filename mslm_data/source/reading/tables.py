@@ -17,7 +17,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.cells import Row
-from mslm_data.source.reading.csv_records import CsvRecord, CsvTable
+from mslm_data.source.reading.csv_records import CsvRecord, CsvTable, Quotes
 from mslm_data.source.reading.encodings import Encoding, TextReading, TextSource, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -49,12 +49,14 @@ class TableReader:
         keys: Roles for which every row has a value.
         separator: Separator of columns in `.csv` files.
         text: Encoding of text files.
+        quotes: Whether values in `.csv` files may be in quotes; see `csv_records.open_table`.
     """
 
     columns: Mapping[str, str]
     keys: Collection[str]
     separator: str
     text: TextReading = field(default_factory=TextSource)
+    quotes: Quotes = True
 
     def rows(self, part: Part) -> Iterator[TableRow]:
         """Read the rows of a part.
@@ -114,6 +116,7 @@ class TableReader:
             keys=self.keys,
             separator=self.separator,
             encoding=encoding,
+            quotes=self.quotes,
         )
 
     def _text_row(self, path: Path) -> TableRow:

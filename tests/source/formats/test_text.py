@@ -18,6 +18,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats import text as module
 from mslm_data.source.formats.text import PlainText
+from mslm_data.source.reading import csv_records
 from mslm_data.source.reading.records import NOT_UTF8
 from tests.support.properties import with_fixtures
 
@@ -204,3 +205,100 @@ def test_read__refuses_a_table_without_the_column(tmp_path: Path) -> None:
 def test_source__has_no_mentions_on_purpose() -> None:
     assert PlainText.without_mentions
     assert not SOURCES.load("conll").without_mentions
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "texts"),
+    [
+        # Only without quotes, every row has two columns.
+        ('1\t"opened only\n2\tsecond\n', {}, ['"opened only', "second"]),
+        ('1\t"Yes", he said\n2\tsecond', {}, ['"Yes", he said', "second"]),
+        # Only with quotes, every row has two columns.
+        ('1\t"two\nlines"\r\n\n2\tsecond\n', {}, ["two\nlines", "second"]),
+        ('1\t"a\tTAB"\n', {}, ["a\tTAB"]),
+        ('1\t5" long\n2\ta "b"\n', {}, ['5" long', 'a "b"']),
+        # Both.
+        ('1\t"opened\n2\tclosed"\n', {"quotes": False}, ['"opened', 'closed"']),
+        ('1\t"opened\n2\tclosed"\n', {"quotes": True}, ["opened\n2\tclosed"]),
+        ('1\t"a ""b"""\n', {"quotes": False}, ['"a ""b"""']),
+        ('1\t"a ""b"""\n', {"quotes": True}, ['a "b"']),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_quotes_in_tsv__are_read_as_the_rows_show(
+    tmp_path: Path, rows: str, options: dict[str, Any], texts: list[str], encoding: Any
+) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes(("id\ttext\n" + rows).encode(encoding))
+
+    for target_bytes in (1, 10**9):
+        got = pairs(read(path, target_bytes=target_bytes, encoding=encoding, **options))
+        assert [text for _, text in got] == texts
+
+
+@pytest.mark.parametrize("rows", ['"id"\t"text"\n1\t"a"\n', 'id\ttext\n"1"\t"a"\n'])
+def test_quotes_in_tsv__are_read_where_a_whole_row_has_them(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text(rows)
+
+    assert pairs(read(path)) == [("t:0", "a")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        '1\t"opened only\n2\tsecond\n3\tthird"\n4\tfourth\n',  # both with and without quotes
+        '1\t"a"\n',
+        '1\t"opened only\n2\tsecond\tand more\n',  # neither
+    ],
+)
+def test_quotes_in_tsv__are_asked_for_where_the_rows_do_not_show_them(
+    tmp_path: Path, rows: str
+) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("id\ttext\n" + rows)
+
+    with pytest.raises(SourceError) as error:
+        read(path)
+
+    assert str(error.value) == (
+        "t.tsv: expected rows that show whether values may be in quotes, got rows that do not; "
+        "set [source] quotes = true if values may be in quotes, as pandas writes them, or quotes "
+        "= false if a quote is a character like any other"
+    )
+
+
+def test_quotes_in_tsv__after_the_first_rows_are_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_records, "CHUNK", 64)
+    path = tmp_path / "t.tsv"
+    path.write_text("id\ttext\n" + "1\tplain\n" * 20 + '2\t"a"\n3\tb\n')
+
+    (*_, aside, last) = read(path)
+
+    assert isinstance(aside, SetAside)
+    assert aside.reason.text == (
+        "expected no quote at the beginning of a value, as the first rows have none, got one"
+    )
+    assert "source.quotes=false" in aside.reason.advice["quotes"]
+    assert last.id == "t:21"
+
+
+def test_quotes_in_tsv__may_be_open_at_the_end_of_the_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_records, "CHUNK", 64)
+    path = tmp_path / "t.tsv"
+    long = "line\n" * 40
+    path.write_text(f'id\ttext\n1\t"{long}"\n2\tb\n')
+
+    assert pairs(read(path)) == [("t:0", long), ("t:1", "b")]
+
+
+def test_quotes_in_csv__are_characters_if_set(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('id,text\n1,"opened\n2,closed"\n')
+
+    assert pairs(read(path)) == [("t:0", "opened\n2,closed")]
+    assert pairs(read(path, quotes=False)) == [("t:0", '"opened'), ("t:1", 'closed"')]

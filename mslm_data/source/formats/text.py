@@ -46,8 +46,9 @@ class PlainText(TextSource, frozen=True, kw_only=True):
     A file of lines (`.txt`, or any other file given directly) is one document, or has one document
     per line or per block between blank lines. CRLF is read as LF. Blank lines around a document do
     not belong to it. `.csv`, `.tsv`, `.jsonl`, `.parquet` and `.arrow` have one document per row,
-    in one column. Lines and rows without text are set aside; blank lines are skipped. Values in
-    `.csv` may be in quotes; for `.tsv`, the first rows or `quotes` decide.
+    in one column. Lines and rows without text are set aside; blank lines are skipped. The header
+    shows whether columns of `.csv` are separated by `,`, `;`, TAB or `|`. Values in `.csv` may be
+    in quotes; for `.tsv`, the first rows or `quotes` decide.
 
     Documents are called `file:number`, unless they are whole files, which have the file's name, or
     rows with an id.
@@ -245,7 +246,7 @@ class PlainText(TextSource, frozen=True, kw_only=True):
         return TableReader(
             columns=columns,
             keys=(),
-            separator="\t" if kind == ".tsv" else ",",
+            separator="\t" if kind == ".tsv" else "",
             text=self,
             quotes=True if self.quotes == "auto" and kind == ".csv" else self.quotes,
         )

@@ -32,6 +32,7 @@ LONGEST = 8 << 20
 """Maximum size of a record in bytes. A longer match is a quote that is never closed."""
 
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
+_SEPARATORS = ",;\t|"
 _MOST_COLUMNS = 1000
 _INTEGER = re.compile(r"\d+")
 _KEY = re.compile(r"\S{1,128}")
@@ -297,7 +298,8 @@ def open_table(
         columns: Role -> column name, in any case and order.
         keys: Roles for which every record has a value. A key that is an integer in the first record
             is an integer in all records.
-        separator: One character.
+        separator: One character. "" is the one of `,`, `;`, TAB and `|` that gives a header with
+            these columns.
         encoding: Encoding of the fields. ASCII bytes must represent themselves in it.
         quotes: Whether a field may be in quotes. "auto": yes if only then the first records have as
             many fields as the header, no if only otherwise. The header may have quotes in any case.
@@ -308,6 +310,7 @@ def open_table(
             first line: in a file without a header, it belongs to a patient.
     """
     beginning = file.read(CHUNK)
+    separator = separator or _find_separator(beginning, columns.values(), encoding)
     header = _header(beginning, separator)
     names = header_names(beginning, separator=separator, encoding=encoding)
     absent = [name for name in columns.values() if names.count(name.casefold()) != 1]
@@ -404,6 +407,15 @@ def _find_quotes(
             "quotes = false if a quote is a character like any other"
         )
     return fits_with
+
+
+def _find_separator(beginning: bytes, columns: Collection[str], encoding: Encoding) -> str:
+    """Return the separator that gives a header with each of these columns once, else a comma."""
+    for separator in _SEPARATORS:
+        names = header_names(beginning, separator=separator, encoding=encoding)
+        if all(names.count(column.casefold()) == 1 for column in columns):
+            return separator
+    return ","
 
 
 def header_names(beginning: bytes, *, separator: str, encoding: Encoding) -> list[str]:

@@ -47,7 +47,8 @@ class TableReader:
     Attributes:
         columns: Role -> column name, in any case.
         keys: Roles for which every row has a value.
-        separator: Separator of columns in `.csv` files.
+        separator: Separator of columns in `.csv` files; "" for that of the header, see
+            `csv_records.open_table`.
         text: Encoding of text files.
         quotes: Whether values in `.csv` files may be in quotes; see `csv_records.open_table`.
     """

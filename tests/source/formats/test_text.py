@@ -302,3 +302,31 @@ def test_quotes_in_csv__are_characters_if_set(tmp_path: Path) -> None:
 
     assert pairs(read(path)) == [("t:0", "opened\n2,closed")]
     assert pairs(read(path, quotes=False)) == [("t:0", '"opened'), ("t:1", 'closed"')]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_separator_of_csv__is_that_of_the_header(tmp_path: Path, mark: str, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["id{}Text", '1{}"one, two; three"', "2{}four"]
+    path.write_bytes("\r\n".join(row.format(mark) for row in rows).encode(encoding))
+
+    for target_bytes in (1, 10**9):
+        got = pairs(read(path, target_bytes=target_bytes, id_column="id"))
+        assert got == [("1", "one, two; three"), ("2", "four")]
+
+
+def test_separator_of_csv__is_a_comma_if_there_is_one_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text\na;b\n")
+
+    assert pairs(read(path)) == [("t:0", "a;b")]
+
+
+def test_separator_of_csv__gives_columns_of_these_names(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b;c;text;d,e\n1;2;three, four;5\n")
+
+    assert pairs(read(path)) == [("t:0", "three, four")]
+    with pytest.raises(SourceError, match="expected a header with the columns other"):
+        read(path, text_column="other")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
@@ -245,38 +245,20 @@ class _Window:
                 self._data += b"\n"
 
 
-def cut(
-    part: Part,
-    table: CsvTable,
-    *,
-    target_bytes: int,
-    begins: Callable[[CsvRecord], bool] = lambda _: True,
-) -> Iterator[Part]:
-    """Cut a part of a file before records that begin a group. Parts count groups.
+def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a part of a file between records. All parts but the last have at least `target_bytes`.
 
-    Reads the part once. All parts but the last have at least `target_bytes`, and a group.
-
-    Args:
-        part: The file, or a part of it that begins with a group.
-        table: Layout of the file.
-        target_bytes: Approximate size of a part.
-        begins: Whether a record begins a group; called for each record in order. By default, each
-            record is a group.
+    Reads the part once.
     """
     path = Path(part.path)
     _, start, stop, first, line = part
-    groups = first
     with opened(path) as file:
-        for record in table.records(file, part):
-            # `begins` must see every record, as it may keep the state of the group.
-            if not begins(record):
-                continue
-            if groups > first and record.start - start >= target_bytes:
+        for number, record in enumerate(table.records(file, part), start=first):
+            if number > first and record.start - start >= target_bytes:
                 yield Part(part.path, start, record.start, first, line)
                 start = record.start
                 line = record.line
-                first = groups
-            groups += 1
+                first = number
     yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
 
 

@@ -17,7 +17,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.cells import Row
-from mslm_data.source.reading.csv_records import CsvRecord, CsvTable, Quotes
+from mslm_data.source.reading.csv_records import CsvTable, Quotes
 from mslm_data.source.reading.encodings import Encoding, TextReading, TextSource, opened_utf8
 from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8

@@ -68,7 +68,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Drop copies with `source.duplicates`, if they should not count twice.",
         ),
     ),
-    "builds/steps.py": (
+    "builds/units.py": (
         Warned(
             "is set aside, as a worker process died at it",
             "A document killed the process that annotates it, and `source.on_crash` is `skip`.",

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import annotate, concepts, inputs, notes
 from benchmarks.annotate import Corpus
+from tests.annotate.medcat_made import make_pack
 
 SAMPLE = inputs.ROOT / "vocab" / "sample"
 ONTOLOGY = r"""format-version: 1.2
@@ -89,9 +90,11 @@ def test_terms__need_the_table(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)  # compiles kernels if none are cached
 def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
+    pytest.importorskip("medcat")
     table = SAMPLE / "concepts.csv"
     notes.write(tmp_path / "NOTEEVENTS.csv", notes=60)
-    corpus = Corpus(tmp_path / "NOTEEVENTS.csv", table, table)
+    pack = make_pack(table, tmp_path / "pack")
+    corpus = Corpus(tmp_path / "NOTEEVENTS.csv", table, pack)
     found = inputs.Inputs(tmp_path / "unread", SAMPLE / "vocab.txt", "the sample's vocabulary")
 
     rows = annotate.measure(corpus, found, tmp_path, rounds=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import functools
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ TARGETS: dict[str, Target] = {
     ),
     "conll-labels": Target(
         file="train.tsv.gz",
-        seeds=lambda: seeds.packed([seeds.conll()]),
+        seeds=lambda: seeds.packed([re.sub(rb"\b[BI]-", b"", seeds.conll())]),
         check=source("conll", {"scheme": "label"}),
     ),
     "pubtator": Target(

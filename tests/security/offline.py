@@ -42,7 +42,9 @@ def one_build(folder: Path) -> None:
 
 def commands(folder: Path) -> None:
     """Build every shipped pipeline that has a sample, and use the folders."""
+    from mslm_data.annotate.medcat.pack import digest
     from mslm_data.io.resources import path, pipeline_names
+    from tests.annotate.medcat_made import make_pack
     from tests.spacy_made import ruler
 
     for name in sorted({*pipeline_names()} - {"mimic-iv"}):
@@ -67,8 +69,11 @@ def commands(folder: Path) -> None:
         "segment.use=spacy",
         f"segment.model={model}",
     )
-    sets = [word for assignment in spacy for word in ("--set", assignment)]
-    command("build", "--source", "mimic", "--sample", "--out", folder / "spacy", *sets)
+    pack = make_pack(path("vocab", "sample/concepts.csv"), folder / "pack")
+    medcat = (f"annotate.model_pack={pack}", f"annotate.sha256={digest(pack)}")
+    for name, assignments in (("spacy", spacy), ("medcat", medcat)):
+        sets = [word for assignment in assignments for word in ("--set", assignment)]
+        command("build", "--source", "mimic", "--sample", "--out", folder / name, *sets)
     genes, notes = folder / "blurb" / "bc2gm", folder / "mimic"
     command("mask-stats", genes, "--sweep")
     command("look", genes, "--out", folder / "page.html")

@@ -64,27 +64,6 @@ class Beyond(Lines):
         return self.read(part)
 
 
-class FindsTooMuch(Options, frozen=True):
-    """An annotator whose mentions are behind the text, before it, or empty."""
-
-    weak: bool = False
-    slow: ClassVar[bool] = False
-
-    def digest(self):
-        return ""
-
-    def labels(self):
-        return ("X",)
-
-    def start(self):
-        return self
-
-    def annotate(self, documents):
-        spans = [Span(0, 999, "X"), Span(-1, 2, "X"), Span(2, 2, "X"), Span(0, 2, "X")]
-        rows = [spans] * len(documents)
-        return Annotations(Mentions.from_rows(rows, documents.starts), {})
-
-
 class Fails(Options, frozen=True):
     """An annotator with a mistake."""
 
@@ -102,6 +81,15 @@ class Fails(Options, frozen=True):
 
     def annotate(self, documents):
         raise ValueError(documents.line)
+
+
+class FindsTooMuch(Fails, frozen=True):
+    """An annotator whose mentions are behind the text, before it, or empty."""
+
+    def annotate(self, documents):
+        spans = [Span(0, 999, "X"), Span(-1, 2, "X"), Span(2, 2, "X"), Span(0, 2, "X")]
+        rows = [spans] * len(documents)
+        return Annotations(Mentions.from_rows(rows, documents.starts), {})
 
 
 def most(rate: float = 0.5) -> md.Strategy:

@@ -332,7 +332,10 @@ def _check_bare_splits(inputs: Inputs, outcomes: Mapping[str, Sequence[Outcome]]
         BuildError: Says how to leave it out, and how to accept it.
     """
     pipeline = inputs.pipeline
-    counts = {split: add_up(listed).counts for split, listed in outcomes.items()}
+    counts = {
+        split: sum((outcome.counts for outcome in listed), Counts())
+        for split, listed in outcomes.items()
+    }
     full = [split for split, found in counts.items() if found.given_mentions >= _ENOUGH]
     bare = [
         split

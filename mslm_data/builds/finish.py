@@ -144,7 +144,7 @@ def load_finished(out: Path, identity: Mapping[str, Any], sources: Sources) -> M
     Args:
         out: The folder.
         identity: From `plan.collect_identity`.
-        sources: From `plan.list_sources`.
+        sources: From `plan.find_sources`.
 
     Returns:
         The manifest; None for a folder to build again.

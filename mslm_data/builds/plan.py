@@ -249,8 +249,7 @@ def load_plan(
         *list_differences(before, _describe(inputs), "inputs"),
     ]
     if not different and not is_part:
-        sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-        different += list_differences(plan.sources, sources, "sources")
+        different += list_differences(plan.sources, find_sources(run, inputs), "sources")
     if different:
         raise BuildError(
             f"{folder.out}: holds an unfinished build of something else; different: "
@@ -319,7 +318,7 @@ def make_plan(
 
     plan = Plan(
         identity=identity,
-        sources=list_sources(inputs, digests),
+        sources=_list_sources(inputs, digests),
         files=tuple(
             InputFile(name, size, digests[path].sha256, copies.get(path, ""))
             for path, (name, size) in zip(splits, _describe(inputs), strict=True)
@@ -354,7 +353,12 @@ def digest_files(run: Run, files: Sequence[Path]) -> dict[Path, FileDigest]:
     return digests
 
 
-def list_sources(inputs: Inputs, digests: Mapping[Path, FileDigest]) -> Sources:
+def find_sources(run: Run, inputs: Inputs) -> Sources:
+    """Hash all input files, and return those of each split, for the manifest."""
+    return _list_sources(inputs, digest_files(run, inputs.every_file()))
+
+
+def _list_sources(inputs: Inputs, digests: Mapping[Path, FileDigest]) -> Sources:
     """Return the input files of each split, for the manifest.
 
     Args:

@@ -151,8 +151,8 @@ def check_unchanged(unit: Unit, source: Source) -> None:
     Raises:
         ChangedError: A part has another digest, or is missing.
     """
-    for part, digest in zip(unit.parts, unit.digests, strict=True):
-        if digest and digest_part(part, source) != digest:
+    for part, planned in zip(unit.parts, unit.digests, strict=True):
+        if planned and digest_part(part, source) != planned:
             raise changed_error(part.path)
 
 

@@ -30,8 +30,7 @@ from mslm_data.builds.line_sink import (
 from mslm_data.builds.plan import (
     Plan,
     collect_identity,
-    digest_files,
-    list_sources,
+    find_sources,
     make_plan,
 )
 from mslm_data.builds.row_sink import ToRows
@@ -164,8 +163,7 @@ def _open_finished(
     """
     if not is_built(out):
         return None
-    sources = list_sources(inputs, digest_files(run, inputs.every_file()))
-    manifest = load_finished(out, identity, sources)
+    manifest = load_finished(out, identity, find_sources(run, inputs))
     if manifest is not None:
         Unfinished(out).remove()
     return manifest

@@ -35,7 +35,7 @@ from mslm_data.source import SOURCES
 
 
 class To(Protocol):
-    """What work units write: rows or lines."""
+    """Builds work units with the output of a command: rows or lines."""
 
     def build(self, task: BuildUnit, pipeline: Pipeline, folder: Unfinished) -> Receipt:
         """Build a work unit."""

@@ -141,8 +141,10 @@ class _Replaced:
         """
         if len(self.old) == 1:  # most lines have no placeholder
             return places
-        starts, ends = self.old[:, 0], self.old[:, 1]
-        new_starts, new_ends = self.new[:, 0], self.new[:, 1]
+        starts = self.old[:, 0]
+        ends = self.old[:, 1]
+        new_starts = self.new[:, 0]
+        new_ends = self.new[:, 1]
         number = np.searchsorted(starts, places, side="right") - 1
         behind = new_ends[number] + np.maximum(places - ends[number], 0)
         return np.where(places == starts[number], new_starts[number], behind)

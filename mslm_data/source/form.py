@@ -73,7 +73,7 @@ class Record(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """What a form finds in a record: a text, its passages, or its words.
+    """The text and mentions of a record, or its passages or words. A form fills it.
 
     Set `id` and `lost` first, so that they are known if the record cannot be read.
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mslm_data.kernels.lines import NEWLINE, count_lines
 
 IsComment = Callable[[bytes], bool]
-"""Whether a line that may be a comment is one; see `TagColumns.is_comment`."""
+"""Function that tells comments from rows with the same beginning; see `TagColumns.is_comment`."""
 HASH = (b"#",)
 """Beginnings of lines that may be comments, unless a user names more."""
 

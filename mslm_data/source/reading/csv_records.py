@@ -24,7 +24,7 @@ from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
 Quotes = Literal["auto"] | bool
-"""Whether a value may be in quotes. "auto": the file shows it."""
+"""Whether values may be in quotes. With "auto", the first rows of a file decide."""
 
 CHUNK = 1 << 20
 """Number of bytes read at once."""

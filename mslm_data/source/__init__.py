@@ -32,7 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, field
 
@@ -43,7 +44,38 @@ from mslm_data.source.reading.files import read_head
 from mslm_data.source.reading.splits import sort_by_split
 from mslm_data.source.table import SOURCES
 
-__all__ = ["SOURCES", "Source"]
+__all__ = ["SOURCES", "Guess", "Sample", "Source"]
+
+
+class Sample(NamedTuple):
+    """A file's beginning, to guess its format.
+
+    Attributes:
+        path: The file. Names of files beside it may be used too.
+        head: First 64 KiB of the file, unpacked.
+    """
+
+    path: Path
+    head: bytes
+
+
+class Guess(NamedTuple):
+    """What a source can tell from a file's beginning. Nothing in it may quote the file.
+
+    Attributes:
+        why: Evidence that the file is in the format: a clause to follow "because", such as "its
+            first line is PMID|t|title". Default: "", none.
+        options: Options that the file needs, besides the defaults.
+        pipeline: Name of the shipped pipeline that reads the file. Default: "", the source with
+            `options`.
+        problem: Why a file that seems to be in this format cannot be read, and the option that
+            helps. It is shown if no format recognises the file. Default: "".
+    """
+
+    why: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
+    pipeline: str = ""
+    problem: str = ""
 
 
 class Source(Options, frozen=True, kw_only=True):
@@ -100,15 +132,24 @@ class Source(Options, frozen=True, kw_only=True):
             disowns=self.disowns,
         )
 
+    def sniff(self, sample: Sample) -> Guess:  # noqa: ARG002 - overridden
+        """Guess from a file's beginning whether it is in this format.
+
+        `--source auto` asks every format, and shows the evidence. A wrong guess is worse than none,
+        so evidence must not fit other formats. Only files with a usual suffix are tested, unless
+        `by_content` is set.
+        """
+        return Guess()
+
     def holds(self, path: Path) -> bool:
         """Return whether the content of a file is in this format, regardless of its suffix."""
-        head = read_head(path)
-        return bool(self.recognises(path, head) or self.falls_short(path, head))
+        guess = self.sniff(Sample(path, read_head(path)))
+        return bool(guess.why or guess.problem)
 
     def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
-        """Return why a file with a usual suffix is not in this format, "" if it may be.
+        """Return why a file with a usual suffix is certainly not in this format, else "".
 
-        Such a file is ignored if its split has files in this format.
+        Such a file is ignored if its split has files in this format. It is asked of each file.
         """
         return ""
 
@@ -157,60 +198,6 @@ class Source(Options, frozen=True, kw_only=True):
             SourceError: As for `read`.
         """
         return self.read(part)
-
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
-        """Return the evidence that a file is in this format, "" if there is none.
-
-        `--source auto` asks every format, and shows the evidence. A wrong guess is worse than none,
-        so evidence must not fit other formats. Only files with a usual suffix are tested, unless
-        `by_content` is set.
-
-        Args:
-            path: The file. Names of files beside it may be used too.
-            head: First 64 KiB of the file, unpacked.
-
-        Returns:
-            A clause to follow "because", such as "its first line is PMID|t|title". It must not
-            quote the file.
-        """
-        return ""
-
-    @classmethod
-    def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
-        """Return why a file that seems to be in this format cannot be read.
-
-        `--source auto` reports it if no format recognises the file.
-
-        Args:
-            path: The file.
-            head: First 64 KiB of the file, unpacked.
-
-        Returns:
-            The problem and the option that helps, "" for other files.
-        """
-        return ""
-
-    @classmethod
-    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
-        """Return options that a recognised file needs, besides the defaults.
-
-        Args:
-            path: The file.
-            head: First 64 KiB of the file, unpacked.
-        """
-        return {}
-
-    @classmethod
-    def suggest_pipeline(cls, head: bytes) -> str:  # noqa: ARG003 - overridden
-        """Return the shipped pipeline that reads a recognised file.
-
-        Default: "", the source with its default options.
-
-        Args:
-            head: First 64 KiB of the file, unpacked.
-        """
-        return ""
 
     def list_columns(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
         """Return the column names of a file's first record, for messages.

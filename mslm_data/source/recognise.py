@@ -1,6 +1,6 @@
 """Finds the source that reads some files by their content: `--source auto`.
 
-Every format reports its evidence (`Source.recognises`). If two formats match, the error names both.
+Every format reports its evidence (`Source.sniff`). If two formats match, the error names both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mslm_data.errors import SourceError
 from mslm_data.io import archive, resources
 from mslm_data.io.files import hash_file
-from mslm_data.source import Source
+from mslm_data.source import Guess, Sample, Source
 from mslm_data.source.reading.files import (
     HEAD_BYTES,
     ending,
@@ -57,44 +57,23 @@ class Recognised(NamedTuple):
         return tomllib.loads(self.toml)
 
 
-class _Claim(NamedTuple):
-    """Evidence for a source, or for a shipped pipeline with that source.
+class _Finding(NamedTuple):
+    """A source's guess about a file.
 
     Attributes:
-        first: First recognised file.
-        why: Evidence in this file.
-        options: Options that this file needs besides the defaults.
-    """
-
-    first: Path
-    why: str
-    options: Mapping[str, Any]
-
-
-class _Nearest(NamedTuple):
-    """The source that most files seem to belong to.
-
-    Attributes:
-        name: Its name.
-        first: A file that it cannot read.
-        problem: Why, and the option that helps.
+        name: Name of the source.
+        path: The file.
+        guess: The guess, with evidence or with a problem.
     """
 
     name: str
-    first: Path
-    problem: str
+    path: Path
+    guess: Guess
 
     @property
     def own_options(self) -> set[str]:
         """Options of the source that not all sources have."""
         return {*SOURCES.load(self.name).__struct_fields__}.difference(Source.__struct_fields__)
-
-
-class _Sample(NamedTuple):
-    """A file and its first bytes."""
-
-    path: Path
-    head: bytes
 
 
 def recognise(inputs: Sequence[Path], decided: Collection[str] = ()) -> Recognised:
@@ -124,15 +103,17 @@ def recognise(inputs: Sequence[Path], decided: Collection[str] = ()) -> Recognis
 
     # If no file shows its format, each may be too short: try the files of each suffix joined.
     samples = _read_samples(files)
-    claims = _find_claims(samples) or _find_claims(_join_samples(samples))
+    findings = [*_find(samples)]
+    claims = _find_claims(findings) or _find_claims(_find(_join_samples(samples)))
     if not claims:
-        near = _find_nearest(samples)
+        near = _find_nearest(findings)
         if near is None or near.own_options.isdisjoint(decided):
             raise _unrecognised(inputs[0], files, near)
-        claims = {near.name: _Claim(near.first, "it is the closest, and its option is set", {})}
+        guess = Guess("it is the closest, and its option is set")
+        claims = {near.name: near._replace(guess=guess)}
     if len(claims) > 1:
         fits = " and ".join(
-            f"'{source}' ({claim.first.name}: {claim.why})" for source, claim in claims.items()
+            f"'{source}' ({claim.path.name}: {claim.guess.why})" for source, claim in claims.items()
         )
         raise SourceError(
             f"{inputs[0]}: expected files of one format, got files that match {fits}; name the "
@@ -141,64 +122,72 @@ def recognise(inputs: Sequence[Path], decided: Collection[str] = ()) -> Recognis
         )
 
     [(name, claim)] = claims.items()
-    why = f"{claim.first.name}: {claim.why}"
+    guess = claim.guess
+    why = f"{claim.path.name}: {guess.why}"
     if name in resources.pipeline_names():
         return Recognised(name, why, resources.pipeline_text(name), Path(name).name)
     lines = [f'name = "{name}"']
     for stage, table in usual_tables(name).items():
         lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
         if stage == "source":
-            lines += [f"{option} = {_in_toml(value)}" for option, value in claim.options.items()]
+            lines += [f"{option} = {_in_toml(value)}" for option, value in guess.options.items()]
     return Recognised(name, why, "\n".join([*lines, ""]), _corpus_name(inputs[0]))
 
 
-def _read_samples(files: Iterable[Path]) -> list[_Sample]:
+def _read_samples(files: Iterable[Path]) -> list[Sample]:
     """Return the first non-empty files of each suffix, with their first bytes.
 
     Texts with a file of annotations are skipped. They may hold anything; the annotations identify
     the format.
     """
-    by_ending: dict[str, list[_Sample]] = {}
+    by_ending: dict[str, list[Sample]] = {}
     for path in files:
         samples = by_ending.setdefault(ending(path), [])
         if len(samples) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
-            samples.append(_Sample(path, read_head(path)))
+            samples.append(Sample(path, read_head(path)))
     return [sample for samples in by_ending.values() for sample in samples]
 
 
-def _join_samples(samples: Sequence[_Sample]) -> list[_Sample]:
+def _join_samples(samples: Sequence[Sample]) -> list[Sample]:
     """Join the files of each suffix, as a short file may not show all features of its format."""
-    by_ending: dict[str, list[_Sample]] = {}
+    by_ending: dict[str, list[Sample]] = {}
     for sample in samples:
         by_ending.setdefault(ending(sample.path), []).append(sample)
     return [
-        _Sample(files[0].path, b"\n\n".join(sample.head for sample in files)[:HEAD_BYTES])
+        Sample(files[0].path, b"\n\n".join(sample.head for sample in files)[:HEAD_BYTES])
         for files in by_ending.values()
         if len(files) > 1
     ]
 
 
-def _find_claims(samples: Sequence[_Sample]) -> dict[str, _Claim]:
-    """Return the evidence for each source, or for shipped pipelines with that source."""
-    claims: dict[str, _Claim] = {}
-    for name, source, (path, head) in _likely_pairs(samples):
-        why = source.recognises(path, head)
-        if why:
-            claim = _Claim(path, why, source.suggest_options(path, head))
-            claims.setdefault(source.suggest_pipeline(head) or name, claim)
+def _find(samples: Sequence[Sample]) -> Iterator[_Finding]:
+    """Ask each source about the files that its suffixes allow."""
+    for name in SOURCES.names():
+        source: Source = SOURCES.load(name)()
+        for sample in samples:
+            if source.by_content or ends_with(sample.path, source.suffixes):
+                yield _Finding(name, sample.path, source.sniff(sample))
+
+
+def _find_claims(findings: Iterable[_Finding]) -> dict[str, _Finding]:
+    """Return the first evidence for each source, or for shipped pipelines with that source."""
+    claims: dict[str, _Finding] = {}
+    for finding in findings:
+        if finding.guess.why:
+            claims.setdefault(finding.guess.pipeline or finding.name, finding)
     return claims
 
 
-def _likely_pairs(samples: Sequence[_Sample]) -> Iterator[tuple[str, type[Source], _Sample]]:
-    """Yield each source, its name, and each file that its suffixes allow."""
-    for name in SOURCES.names():
-        source: type[Source] = SOURCES.load(name)
-        for sample in samples:
-            if source.by_content or ends_with(sample.path, source.suffixes):
-                yield name, source, sample
+def _find_nearest(findings: Iterable[_Finding]) -> _Finding | None:
+    """Return the problem of the source that most files seem to belong to, in its first file."""
+    problems: dict[str, list[_Finding]] = {}
+    for finding in findings:
+        if finding.guess.problem:
+            problems.setdefault(finding.name, []).append(finding)
+    return max(problems.values(), key=len)[0] if problems else None
 
 
-def _unrecognised(root: Path, files: Sequence[Path], near: _Nearest | None) -> SourceError:
+def _unrecognised(root: Path, files: Sequence[Path], near: _Finding | None) -> SourceError:
     """Make the error for files that no source recognises, with the closest source."""
     endings = sorted({ending(path) for path in files})
     got = (
@@ -207,8 +196,8 @@ def _unrecognised(root: Path, files: Sequence[Path], near: _Nearest | None) -> S
     )
     if near:
         return SourceError(
-            f"{got}; the closest is --source {near.name}, which reports {near.first.name}: "
-            f"{near.problem}"
+            f"{got}; the closest is --source {near.name}, which reports {near.path.name}: "
+            f"{near.guess.problem}"
         )
 
     for path in files[:_LOOKED_AT]:
@@ -229,16 +218,6 @@ def _unrecognised(root: Path, files: Sequence[Path], near: _Nearest | None) -> S
     if any(ends_with(path, SOURCES.load("text").suffixes) for path in files):
         advice = f"--source text if they hold texts without mentions, else {advice}"
     return SourceError(f"{got}; name the source: {advice}")
-
-
-def _find_nearest(samples: Sequence[_Sample]) -> _Nearest | None:
-    """Return the source that most files seem to belong to, with the first that it cannot read."""
-    short: dict[str, list[_Nearest]] = {}
-    for name, source, (path, head) in _likely_pairs(samples):
-        problem = source.falls_short(path, head)
-        if problem:
-            short.setdefault(name, []).append(_Nearest(name, path, problem))
-    return max(short.values(), key=len)[0] if short else None
 
 
 def _in_toml(value: object) -> str:

@@ -19,7 +19,7 @@ from mslm_data.api.building import build
 from mslm_data.api.loading import load
 from mslm_data.errors import CallError, SourceError
 from mslm_data.pipeline import read
-from mslm_data.source import SOURCES
+from mslm_data.source import SOURCES, Sample
 from mslm_data.source.recognise import recognise
 from tests import made
 from tests.cli.running import run
@@ -46,15 +46,13 @@ def test_recognise__confuses_no_formats(name: str, tmp_path: Path) -> None:
     assert found in ours or re.search("expected (a known format|files of one format)", found)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if "recognises" in vars(SOURCES.load(name))]
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if "sniff" in vars(SOURCES.load(name))])
 def test_recognise__gives_evidence_without_quoting_the_file(name: str, tmp_path: Path) -> None:
     fixture = fixtures.fixture(name, tmp_path)
     source = SOURCES.load(name)
     files = [path for path in tmp_path.rglob("*") if path.name.endswith(source.suffixes)]
 
-    reasons = [source.recognises(path, path.read_bytes()[: 64 << 10]) for path in files]
+    reasons = [source().sniff(Sample(path, path.read_bytes()[: 64 << 10])).why for path in files]
 
     texts = [text for documents in fixture.expected.values() for _, text, _ in documents]
     words = {word for text in texts for word in text.split() if len(word) > 6}

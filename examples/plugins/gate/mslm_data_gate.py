@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 from xml.etree.ElementTree import Element
 
 from msgspec import Meta
 
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.records import RecordError
@@ -55,7 +55,6 @@ class Gate(FormSource, OffsetSource, frozen=True, kw_only=True):
                 )
                 yield Annotation([(start, end)], label=label)
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the head is enough
-        """Return why a file is GATE XML, "" if it is not. Used by `--source auto`."""
-        return "it is a GateDocument" if b"<GateDocument" in head else ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise GATE XML. Used by `--source auto`."""
+        return Guess("it is a GateDocument" if b"<GateDocument" in sample.head else "")

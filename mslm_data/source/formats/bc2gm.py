@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from mslm_data.data.document import Sentence
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import FilledLines, Findings, FormSource, Record
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, packed_or_plain, stem
@@ -71,16 +72,16 @@ class Bc2gm(FormSource, TextSource, frozen=True, kw_only=True):
     ] = ("GENE.eval", "{stem}.eval")
     label: Annotated[str, Meta(description="Label of all mentions.")] = "GENE"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for BC2GM; see `Source.recognises`."""
-        first = next((line.data for line in lines(head)), b"")
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise BC2GM; see `Source.sniff`."""
+        first = next((line.data for line in lines(sample.head)), b"")
         try:
             _read_sentence(first)
-            cls().mention_file(path)
+            self.mention_file(sample.path)
         except (RecordError, SourceError):
-            return ""
-        return "its lines are an ID and a sentence, and a file .eval of mentions lies beside it"
+            return Guess()
+        why = "its lines are an ID and a sentence, and a file .eval of mentions lies beside it"
+        return Guess(why)
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the sentence files of each split; see `Source.find`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 from xml.etree.ElementTree import Element
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
     ByFile,
     Findings,
@@ -106,15 +106,14 @@ class BioC(FormSource, OffsetSource, frozen=True, kw_only=True):
         Meta(description="Key of the infon with an annotation's concept. `-1` means no concept."),
     ] = "identifier"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for BioC; see `Source.recognises`."""
-        if ends_with(path, ".json"):
-            keys = {match[0].rstrip(b" \t\r\n:") for match in _KEYS_IN_HEAD.finditer(head)}
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise BioC; see `Source.sniff`."""
+        if ends_with(sample.path, ".json"):
+            keys = {match[0].rstrip(b" \t\r\n:") for match in _KEYS_IN_HEAD.finditer(sample.head)}
             is_bioc = {b'"passages"', b'"infons"'} < keys
-            return "its documents have passages with infons" if is_bioc else ""
-        is_bioc = len({match[0] for match in _IN_HEAD.finditer(head)}) > 1
-        return "it is a collection of passages" if is_bioc else ""
+            return Guess("its documents have passages with infons" if is_bioc else "")
+        is_bioc = len({match[0] for match in _IN_HEAD.finditer(sample.head)}) > 1
+        return Guess("it is a collection of passages" if is_bioc else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read a document of XML or JSON."""

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mslm_data.data.reason import Reason
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.reading.files import (
     ANNOTATIONS,
@@ -72,13 +73,12 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         ),
     ] = "set_aside"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for BRAT; see `Source.recognises`."""
-        has_text = ends_with(path, ANNOTATIONS) and _sibling(path, ".txt")
-        if has_text and _MENTION_LINE.search(head):
-            return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
-        return ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise BRAT; see `Source.sniff`."""
+        has_text = ends_with(sample.path, ANNOTATIONS) and _sibling(sample.path, ".txt")
+        if has_text and _MENTION_LINE.search(sample.head):
+            return Guess("it has lines of mentions as in T1 Type 0 4, and a text has its name")
+        return Guess()
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find texts, and annotations without a text, of each split; see `Source.find`."""

@@ -15,7 +15,7 @@ from msgspec import Meta
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
-from mslm_data.source import Source
+from mslm_data.source import Guess, Sample, Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.candidates import is_user_layer, take_only
 from mslm_data.source.reading.elements import MalformedError, children, elements
@@ -113,14 +113,13 @@ class Cas(Source, frozen=True, kw_only=True):
         Meta(description="Whether a document is named after its file or the folder of its file."),
     ] = "file"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return the evidence for a CAS; see `Source.recognises`."""
-        if b"http://www.omg.org/XMI" in head and b"http:///uima/cas.ecore" in head:
-            return "its root is XMI with UIMA's namespace"
-        if b'"%TYPES"' in head or b'"%FEATURE_STRUCTURES"' in head:
-            return "it has the fields %TYPES or %FEATURE_STRUCTURES"
-        return ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a CAS; see `Source.sniff`."""
+        if b"http://www.omg.org/XMI" in sample.head and b"http:///uima/cas.ecore" in sample.head:
+            return Guess("its root is XMI with UIMA's namespace")
+        if b'"%TYPES"' in sample.head or b'"%FEATURE_STRUCTURES"' in sample.head:
+            return Guess("it has the fields %TYPES or %FEATURE_STRUCTURES")
+        return Guess()
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
         """Choose the only user-defined type if no file has the default; see `Source.settle`.

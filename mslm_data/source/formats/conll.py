@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,10 +18,11 @@ from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.log import plain
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading import marks, tagged_lines, tags
 from mslm_data.source.reading.comments import take_out
-from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
-from mslm_data.source.reading.files import HEAD_BYTES, LinesOfFile, stem
+from mslm_data.source.reading.encodings import Encoding, TextSource, marked, to_utf8
+from mslm_data.source.reading.files import LinesOfFile, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import make_line_documents
@@ -129,43 +131,22 @@ class Conll(TextSource, frozen=True, kw_only=True):
     def _tag_columns(self) -> Sequence[int | None]:
         return self.tag_column if isinstance(self.tag_column, tuple) else [self.tag_column]
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return the evidence for lines of a token and a tag; see `Source.recognises`."""
-        lines = _head_lines(head)
-        try:
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise lines of a token and a tag, or a label; see `Source.sniff`."""
+        lines = _head_lines(sample.head, self.encoding)
+        with suppress(RecordError):
             columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
             if columns.are_in(lines):
-                return "its lines hold a token and a tag"
-        except RecordError:
-            pass
+                return Guess("its lines hold a token and a tag")
 
         labels = tagged_lines.find_labels(lines)
         if labels is None:
-            return ""
+            return Guess(problem=tagged_lines.falls_short(lines))
         if labels.are_suffixed:
-            return "its lines hold a token and a tag that ends with its prefix"
-        return f"its lines hold a token and a label, {labels.outside} outside of mentions"
-
-    @classmethod
-    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Return options for labels; see `Source.suggest_options`."""
-        labels = tagged_lines.find_labels(_head_lines(head))
-        if labels is None:
-            return {}
-        if labels.are_suffixed:
-            return {"scheme": "suffix"}
-        return {"scheme": "label", "outside": labels.outside}
-
-    @classmethod
-    def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return why the columns cannot be found; see `Source.falls_short`."""
-        return tagged_lines.falls_short(_head_lines(head))
-
-    def holds(self, path: Path) -> bool:
-        """Return whether a file has lines of a token and a tag; see `Source.holds`."""
-        head = self.beginning(path, HEAD_BYTES)
-        return bool(self.recognises(path, head) or self.falls_short(path, head))
+            why = "its lines hold a token and a tag that ends with its prefix"
+            return Guess(why, {"scheme": "suffix"})
+        why = f"its lines hold a token and a label, {labels.outside} outside of mentions"
+        return Guess(why, {"scheme": "label", "outside": labels.outside})
 
     def disowns(self, path: Path) -> str:
         """Return why a file has no lines of a token and a tag; see `Source.disowns`."""
@@ -345,9 +326,9 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
 
-def _head_lines(head: bytes) -> list[tuple[int, str]]:
+def _head_lines(head: bytes, encoding: Encoding) -> list[tuple[int, str]]:
     """Return line number and text of the whole lines at a file's beginning."""
-    head = to_utf8(head, marked(head, "utf-8"))
+    head = to_utf8(head, marked(head, encoding))
     return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Lines, Record
 from mslm_data.source.reading import marks, standoff, tags
 from mslm_data.source.reading.candidates import say_taken
@@ -283,22 +284,22 @@ class Conllu(FormSource, TextSource, frozen=True, kw_only=True):
         ),
     ] = "auto"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for CoNLL-U; see `Source.recognises`.
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise CoNLL-U; see `Source.sniff`.
 
         Files with another suffix must have entities, because tables with ten columns may have them
         elsewhere.
         """
-        if head.startswith(b"# global.columns"):
-            return "its first line is # global.columns"
-        if not _FIRST_ROW.search(head):
-            return ""
-        if ends_with(path, cls.suffixes):
-            return "its lines have the ten columns of CoNLL-U"
-        values = _read_misc(head[: head.rfind(b"\n") + 1], len(COLUMNS) - 1)
+        if sample.head.startswith(b"# global.columns"):
+            return Guess("its first line is # global.columns")
+        if not _FIRST_ROW.search(sample.head):
+            return Guess()
+        if ends_with(sample.path, self.suffixes):
+            return Guess("its lines have the ten columns of CoNLL-U")
+        values = _read_misc(sample.head[: sample.head.rfind(b"\n") + 1], len(COLUMNS) - 1)
         key = _first_entity_name([*values]) or _find_only_tag_key(values)
-        return "its lines have the ten columns of CoNLL-U, with entities in MISC" if key else ""
+        why = "its lines have the ten columns of CoNLL-U, with entities in MISC"
+        return Guess(why if key else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read the sentences of a document."""

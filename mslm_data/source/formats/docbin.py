@@ -18,7 +18,7 @@ from msgspec import Meta
 from mslm_data import _optional
 from mslm_data.data.document import Part, Sentence
 from mslm_data.errors import SourceError
-from mslm_data.source import Source
+from mslm_data.source import Guess, Sample, Source
 from mslm_data.source.form import Container, Findings, FormSource, Record
 from mslm_data.source.reading.files import read_bytes, stem
 from mslm_data.source.reading.records import RecordError
@@ -99,14 +99,13 @@ class DocBin(FormSource, Source, frozen=True, kw_only=True):
         str, Meta(description='"ents" for entities, or the key of a span group in `doc.spans`.')
     ] = ENTITIES
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return the evidence for a DocBin; see `Source.recognises`."""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a DocBin; see `Source.sniff`."""
         try:
-            beginning = zlib.decompressobj().decompress(head, 1 << 12)
+            beginning = zlib.decompressobj().decompress(sample.head, 1 << 12)
         except zlib.error:
-            return ""
-        return "it is a packed DocBin" if b"\xa5attrs" in beginning else ""
+            return Guess()
+        return Guess("it is a packed DocBin" if b"\xa5attrs" in beginning else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read a document, and count what the file has under `spans_key`."""

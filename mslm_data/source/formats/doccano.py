@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
 
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading.json_sources import JsonRows
 from mslm_data.source.reading.versions import UNAPPROVED
 
@@ -32,12 +32,12 @@ class Doccano(JsonRows, frozen=True, kw_only=True):
         """Return why a row is not read; see `JsonRows.why_not_chosen`."""
         return UNAPPROVED if self.approved and not _is_approved(row) else ""
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return the evidence for doccano; see `Source.recognises`."""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise doccano; see `Source.sniff`."""
+        head = sample.head
         if _COMMENTS.search(head) and (_OFFSETS.search(head) or _LABELS.search(head)):
-            return "its rows have doccano's comments or approver beside labels"
-        return ""
+            return Guess("its rows have doccano's comments or approver beside labels")
+        return Guess()
 
 
 def _is_approved(row: object) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Meta
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import marks, splits, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextSource
@@ -78,18 +79,17 @@ class EbmNlp(TextSource, frozen=True, kw_only=True):
         ),
     ] = "."
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return the evidence for row files of EBM-NLP; see `Source.recognises`.
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise row files of EBM-NLP; see `Source.sniff`.
 
         Tags such as I-PAR are no evidence, because they may be any CoNLL file's.
         """
-        head_lines = tagged_lines.head(head[: head.rfind(b"\n") + 1])
+        head_lines = tagged_lines.head(sample.head[: sample.head.rfind(b"\n") + 1])
         filled = [line for _, line in head_lines if line.strip() and not marks.MARK.match(line)]
         rows = [tagged_lines.split_fields(line) for line in filled]
         labels = {fields[-1].strip() for fields in rows if len(fields) > 1}
         is_pico = "N" in labels and labels & {"P", "I", "O"} and labels <= {"P", "I", "O", "N"}
-        return "its tags are P, I, O and N" if is_pico else ""
+        return Guess("its tags are P, I, O and N" if is_pico else "")
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the documents of each split; see `Source.find`.

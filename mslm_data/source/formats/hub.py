@@ -14,6 +14,7 @@ from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
+from mslm_data.source import Guess, Sample
 from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.files import ends_with
@@ -131,17 +132,17 @@ class Hub(RowSource, frozen=True, kw_only=True):
             return self._json().list_columns(path)
         return [*arrow_rows.schema(path).names]
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - rows are read by name
-        """Return the evidence for a dataset; see `Source.recognises`. `jsonl` recognises JSON."""
-        if ends_with(path, JsonLines.suffixes):
-            return ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a dataset; see `Source.sniff`. `jsonl` recognises JSON."""
+        if ends_with(sample.path, JsonLines.suffixes):
+            return Guess()
         try:
-            columns = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
-            stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(path))
-            return describe_rows(arrow_rows.read_range(path, 0, stop, columns=columns))
+            columns = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(sample.path)))
+            stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(sample.path))
+            rows = arrow_rows.read_range(sample.path, 0, stop, columns=columns)
+            return Guess(describe_rows(rows))
         except SourceError:
-            return ""
+            return Guess()
 
     def _json(self) -> JsonLines:
         names = JsonLines.__struct_fields__

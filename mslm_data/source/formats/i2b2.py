@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from mslm_data.data.document import Sentence
 from mslm_data.data.reason import Reason
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
     ByFile,
     Container,
@@ -112,18 +113,18 @@ class I2b2(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         ),
     ] = "type"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for i2b2; see `Source.recognises`."""
-        if ends_with(path, ".txt"):
-            return "a file .con has its name" if cls()._concept_file(path) else ""
-        if ends_with(path, ".con"):
-            return 'its first line is c="…" line:token …' if _CONCEPT_LINE.match(head) else ""
-        if b"<TAGS>" in head and b"<TEXT>" in head:
-            return "it has the elements TEXT and TAGS"
-        if b"<RECORD " in head and b"<PHI " in head:
-            return "it has the elements RECORD and PHI"
-        return ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise i2b2; see `Source.sniff`."""
+        if ends_with(sample.path, ".txt"):
+            return Guess("a file .con has its name" if self._concept_file(sample.path) else "")
+        if ends_with(sample.path, ".con"):
+            is_concept = _CONCEPT_LINE.match(sample.head)
+            return Guess('its first line is c="…" line:token …' if is_concept else "")
+        if b"<TAGS>" in sample.head and b"<TEXT>" in sample.head:
+            return Guess("it has the elements TEXT and TAGS")
+        if b"<RECORD " in sample.head and b"<PHI " in sample.head:
+            return Guess("it has the elements RECORD and PHI")
+        return Guess()
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find texts, XML, and concepts without a text; see `Source.find`."""

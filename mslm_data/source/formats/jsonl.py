@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.formats.bioc import BiocJson
 from mslm_data.source.formats.label_studio import LABEL_STUDIO_SHAPES
 from mslm_data.source.formats.medcattrainer import MedcatTrainerDocument
@@ -62,33 +63,27 @@ class JsonLines(JsonRows, frozen=True, kw_only=True):
 
     shapes: ClassVar[Mapping[str, type[Shape]]] = SHAPES
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for rows of JSON; see `Source.recognises`."""
-        why = describe_rows(json_rows.first_rows(path, head))
-        if not why and (columns := find_columns(json_rows.first_rows(path, head))):
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise rows of JSON; see `Source.sniff`."""
+        rows = [*json_rows.first_rows(sample.path, sample.head)]
+        if why := describe_rows(rows):
+            return Guess(why)
+        if columns := find_columns(rows):
             why = f"its rows have a text and, in {columns['mentions_column']}, mentions"
-        return why
+            return Guess(why, columns)
+        return Guess(problem=_find_problem(sample.path, rows[0]) if rows else "")
 
-    @classmethod
-    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:
-        """Return the columns of rows with unusual column names; see `Source.suggest_options`."""
-        if describe_rows(json_rows.first_rows(path, head)):
-            return {}
-        return find_columns(json_rows.first_rows(path, head))
 
-    @classmethod
-    def falls_short(cls, path: Path, head: bytes) -> str:
-        """Return why the first row cannot be read; see `Source.falls_short`."""
-        row = next(json_rows.first_rows(path, head), None)
-        if not isinstance(row, dict):
-            return ""
-        place = f"{path.name}:1"
-        try:
-            result = RowReader(RowFile(), SHAPES).document(row, numbered="", place=place)
-        except SourceError as error:
-            return str(error).removeprefix(f"{place}: ")
-        return result.reason.text if isinstance(result, SetAside) else ""
+def _find_problem(path: Path, row: object) -> str:
+    """Return why a file's first row cannot be read, "" if it can."""
+    if not isinstance(row, dict):
+        return ""
+    place = f"{path.name}:1"
+    try:
+        result = RowReader(RowFile(), SHAPES).document(row, numbered="", place=place)
+    except SourceError as error:
+        return str(error).removeprefix(f"{place}: ")
+    return result.reason.text if isinstance(result, SetAside) else ""
 
 
 def describe_rows(rows: Iterable[object]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.json_sources import JsonVersions
@@ -164,14 +164,13 @@ class LabelStudio(JsonVersions, frozen=True, kw_only=True):
         """Return the task and annotator of a row of JSON-MIN, None for other rows."""
         return _row_version(row) if isinstance(row, Mapping) else None
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return the evidence for Label Studio; see `Source.recognises`."""
-        if all(key.search(head) for key in _TASK_KEYS):
-            return "its tasks have data, results and to_name"
-        if all(key.search(head) for key in _MIN_KEYS):
-            return "its rows have an annotation_id beside lists of labels"
-        return ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise Label Studio; see `Source.sniff`."""
+        if all(key.search(sample.head) for key in _TASK_KEYS):
+            return Guess("its tasks have data, results and to_name")
+        if all(key.search(sample.head) for key in _MIN_KEYS):
+            return Guess("its rows have an annotation_id beside lists of labels")
+        return Guess()
 
 
 def _find_text_field(texts: list[str], results: list[Cells]) -> str:

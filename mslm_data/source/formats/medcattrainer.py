@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.records import RecordError
@@ -125,18 +127,15 @@ class MedcatTrainer(OffsetTextSource, frozen=True, kw_only=True):
         except RecordError as error:
             return SetAside(doc_id, row.place, error.reason)
 
-    @classmethod
-    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Suggest concepts as labels if they are words, as in de-identification; see `Source`."""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise MedCATtrainer; see `Source.sniff`. Concepts that are words become labels."""
+        head = sample.head.removeprefix(BOM_UTF8)
+        if not _BEGINS.match(head) or b'"documents"' not in head:
+            return Guess()
         concepts = set(_CUI.findall(head))
         are_words = not any(map(_DIGIT.search, concepts))
-        return {"label": "cui"} if concepts and are_words else {}
-
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return the evidence for MedCATtrainer; see `Source.recognises`."""
-        is_export = _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) and b'"documents"' in head
-        return "it is one object of projects with documents" if is_export else ""
+        options = {"label": "cui"} if concepts and are_words else {}
+        return Guess("it is one object of projects with documents", options)
 
 
 def _version(document: object, project: str) -> Version | None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
@@ -104,20 +105,17 @@ class Notes(Cohort, frozen=True, kw_only=True):
         ),
     ] = field(default_factory=dict)
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for a table of MIMIC notes; see `Source.recognises`."""
-        pipeline = cls.suggest_pipeline(head) if ends_with(path, ".csv") else ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a table of MIMIC notes; see `Source.sniff`."""
+        if not ends_with(sample.path, ".csv"):
+            return Guess()
+        first_line = sample.head.removeprefix(BOM_UTF8).partition(b"\n")[0]
+        header = first_line.decode("utf-8", errors="replace")
+        pipeline = _pipeline_with(name.strip(' "\r') for name in header.split(","))
         if not pipeline:
-            return ""
+            return Guess()
         *names, last = _COLUMNS[pipeline]
-        return f"its header has {', '.join(names)} and {last}"
-
-    @classmethod
-    def suggest_pipeline(cls, head: bytes) -> str:
-        """Return `mimic` or `mimic-iv`, by column names; see `Source.suggest_pipeline`."""
-        header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
-        return _pipeline_with(name.strip(' "\r') for name in header.split(","))
+        return Guess(f"its header has {', '.join(names)} and {last}", pipeline=pipeline)
 
     def __post_init__(self) -> None:
         super().__post_init__()

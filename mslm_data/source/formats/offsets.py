@@ -16,6 +16,7 @@ from msgspec import Meta
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.plain_tables import (
@@ -196,17 +197,17 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
             raise ValueError("expected texts relative to the table's folder, got an absolute path")
         check_id_column(self.text_id_column, self.text_columns, option="text_id_column")
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for a table of mentions beside texts; see `Source.recognises`."""
-        table = detect_table(head, path, TextSource(), separator="", header="auto")
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a table of mentions beside texts; see `Source.sniff`."""
+        table = detect_table(sample.head, sample.path, TextSource(), separator="", header="auto")
         has_columns = all(
             any(table.column_number(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")
         )
-        if not has_columns or not cls()._text_files(path).paths:
-            return ""
-        return "its header names a document, a start, an end and a label, and texts lie beside it"
+        if not has_columns or not self._text_files(sample.path).paths:
+            return Guess()
+        why = "its header names a document, a start, an end and a label, and texts lie beside it"
+        return Guess(why)
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the tables of mentions of each split; see `Source.find`.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.json_sources import JsonRows, JsonVersions
@@ -105,11 +106,10 @@ class Prodigy(JsonVersions, frozen=True, kw_only=True):
 
         return unite
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return the evidence for Prodigy; see `Source.recognises`."""
-        is_own = _OWN_KEY.search(head) and _SPANS.search(head)
-        return "its rows have Prodigy's hashes beside spans or tokens" if is_own else ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise Prodigy; see `Source.sniff`."""
+        is_own = _OWN_KEY.search(sample.head) and _SPANS.search(sample.head)
+        return Guess("its rows have Prodigy's hashes beside spans or tokens" if is_own else "")
 
 
 def _names(row: Mapping[str, Any]) -> frozenset[str]:

@@ -7,12 +7,12 @@ to title + one character + abstract. Here that character is a line end.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from mslm_data.data.document import Sentence
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Blocks, Findings, FormSource, Record
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -46,11 +46,10 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         ),
     ] = "pmid"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return the evidence for PubTator; see `Source.recognises`."""
-        first = next((line.data for line in lines(head) if line.data.strip()), b"")
-        return "its first line is PMID|t|title" if _TITLE.match(first) else ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise PubTator; see `Source.sniff`."""
+        first = next((line.data for line in lines(sample.head) if line.data.strip()), b"")
+        return Guess("its first line is PMID|t|title" if _TITLE.match(first) else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read title, abstract and mentions. Offsets count one character between the two."""

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, RowGroups
 from mslm_data.source.reading import csv_records, tags
 from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
@@ -115,13 +116,12 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
         str, Meta(description='Label of words outside mentions, for scheme "label".')
     ] = "O"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:
-        """Return the evidence for a table of tokens; see `Source.recognises`."""
-        head = to_utf8(head, marked(head, "utf-8"))
-        names = csv_records.header_names(head, separator=_separator(path), encoding="utf-8")
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise a table of tokens; see `Source.sniff`."""
+        head = to_utf8(sample.head, marked(sample.head, "utf-8"))
+        names = csv_records.header_names(head, separator=_separator(sample.path), encoding="utf-8")
         has_all = all(any(name in names for name in role_names) for role_names in NAMES.values())
-        return "its header names a sentence, a word and a tag" if has_all else ""
+        return Guess("its header names a sentence, a word and a tag" if has_all else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read the sentences of a document."""

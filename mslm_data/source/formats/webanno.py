@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.source import Guess, Sample
 from mslm_data.source.reading.candidates import is_user_layer, take_only
 from mslm_data.source.reading.files import IdFrom, NumberedLine, document_id, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -155,11 +156,10 @@ class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
         Meta(description="Meaning of end offsets. Default: as defined by the format."),
     ] = "exclusive"
 
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return the evidence for WebAnno TSV; see `Source.recognises`."""
-        first = next(lines(head), NumberedLine(1, b"")).data
-        return "its first line is #FORMAT=WebAnno TSV 3" if _is_format(first) else ""
+    def sniff(self, sample: Sample) -> Guess:
+        """Recognise WebAnno TSV; see `Source.sniff`."""
+        first = next(lines(sample.head), NumberedLine(1, b"")).data
+        return Guess("its first line is #FORMAT=WebAnno TSV 3" if _is_format(first) else "")
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
         """Choose the only user-defined layer if no file has the default; see `Source.settle`.

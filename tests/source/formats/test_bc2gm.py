@@ -8,6 +8,7 @@ import pytest
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.bc2gm import Bc2gm
 from mslm_data.source.reading.standoff import MISMATCH
 
@@ -135,7 +136,7 @@ def test_find__names_the_missing_file_of_mentions(tmp_path: Path) -> None:
 
 
 def test_recognises__sentences_with_a_file_of_mentions(tmp_path: Path) -> None:
-    assert Bc2gm.recognises(tmp_path / "train.in", b"S1 Gout hurts .\n") == ""
+    assert Bc2gm().sniff(Sample(tmp_path / "train.in", b"S1 Gout hurts .\n")).why == ""
     (tmp_path / "GENE.eval").write_bytes(b"")
-    assert Bc2gm.recognises(tmp_path / "train.in", b"S1 Gout hurts .\n") != ""
-    assert Bc2gm.recognises(tmp_path / "train.in", b"alone\n") == ""
+    assert Bc2gm().sniff(Sample(tmp_path / "train.in", b"S1 Gout hurts .\n")).why != ""
+    assert Bc2gm().sniff(Sample(tmp_path / "train.in", b"alone\n")).why == ""

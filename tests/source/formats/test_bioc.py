@@ -12,6 +12,7 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import from_options
+from mslm_data.source import Sample
 from mslm_data.source.formats.bioc import BioC
 from mslm_data.source.reading.splits import check_one_form
 from tests.source.formats.fixtures import bioc as fixture
@@ -367,7 +368,9 @@ def test_find__asks_for_a_split_in_both_formats(tmp_path: Path) -> None:
 def test_recognises__collections() -> None:
     xml = fixture.BIOC.encode()
 
-    assert BioC.recognises(Path("x.xml"), xml)
-    assert not BioC.recognises(Path("x.xml"), b"<passage>")
-    assert BioC.recognises(Path("x.json.gz"), json.dumps({"documents": [in_json()]}).encode())
-    assert not BioC.recognises(Path("x.json"), b'{"documents": [{"text": "infons"}]}')
+    assert BioC().sniff(Sample(Path("x.xml"), xml)).why
+    assert not BioC().sniff(Sample(Path("x.xml"), b"<passage>")).why
+    assert (
+        BioC().sniff(Sample(Path("x.json.gz"), json.dumps({"documents": [in_json()]}).encode())).why
+    )
+    assert not BioC().sniff(Sample(Path("x.json"), b'{"documents": [{"text": "infons"}]}')).why

@@ -7,6 +7,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.reason import Reason
+from mslm_data.source import Sample
 from mslm_data.source.formats.brat import Brat
 
 
@@ -132,11 +133,11 @@ def test_read__without_annotations_reads_texts_as_empty(tmp_path: Path) -> None:
 def test_recognises__annotations_beside_a_text(tmp_path: Path) -> None:
     head = b"R1\tOf Arg1:T1 Arg2:T2\nT1\tDisease 0 4\tGout\n"
 
-    assert Brat.recognises(tmp_path / "n.ann", head) == ""
+    assert Brat().sniff(Sample(tmp_path / "n.ann", head)).why == ""
     (tmp_path / "n.txt").write_text("Gout", encoding="utf-8")
-    assert Brat.recognises(tmp_path / "n.ann", head) != ""
-    assert Brat.recognises(tmp_path / "n.ann", b"0\n1\n") == ""
-    assert Brat.recognises(tmp_path / "n.txt", b"Gout") == ""
+    assert Brat().sniff(Sample(tmp_path / "n.ann", head)).why != ""
+    assert Brat().sniff(Sample(tmp_path / "n.ann", b"0\n1\n")).why == ""
+    assert Brat().sniff(Sample(tmp_path / "n.txt", b"Gout")).why == ""
 
 
 @pytest.mark.long

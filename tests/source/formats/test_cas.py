@@ -10,6 +10,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.cas import Cas
 from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
 from tests.source.formats.fixtures.cas import ENTITY, SENTENCE, cas, types
@@ -312,6 +313,8 @@ def test_read__overlapping_sentences_set_their_file_aside(tmp_path: Path) -> Non
 def test_recognises__both_forms(tmp_path: Path) -> None:
     head = xmi(tmp_path, custom()).read_bytes()
 
-    assert Cas.recognises(tmp_path / "a.xmi", head) == "its root is XMI with UIMA's namespace"
-    assert Cas.recognises(tmp_path / "a.json", custom().to_json().encode()) != ""
-    assert Cas.recognises(tmp_path / "a.json", b'{"text": "x"}') == ""
+    assert (
+        Cas().sniff(Sample(tmp_path / "a.xmi", head)).why == "its root is XMI with UIMA's namespace"
+    )
+    assert Cas().sniff(Sample(tmp_path / "a.json", custom().to_json().encode())).why != ""
+    assert Cas().sniff(Sample(tmp_path / "a.json", b'{"text": "x"}')).why == ""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tagged_lines import not_a_tag
@@ -208,7 +209,7 @@ def test_read__raises_if_words_after_tags_are_ambiguous(tmp_path: Path) -> None:
     ],
 )
 def test_read__takes_no_sentences_for_columns(tmp_path: Path, text: str) -> None:
-    assert not Conll.recognises(Path("f.txt"), text.encode())
+    assert not Conll().sniff(Sample(Path("f.txt"), text.encode())).why
     with pytest.raises(SourceError, match="got no column of tags"):
         read(tmp_path, text)
 
@@ -222,7 +223,7 @@ def test_read__takes_no_sentences_for_columns(tmp_path: Path, text: str) -> None
     ],
 )
 def test_recognises__wants_equal_numbers_of_columns(text: str) -> None:
-    assert not Conll.recognises(Path("f.txt"), text.encode())
+    assert not Conll().sniff(Sample(Path("f.txt"), text.encode())).why
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def test_settle__asks_about_a_prefix_of_words(tmp_path: Path) -> None:
 def test_options_of__labels_alone(rows: list[str], options: dict[str, str]) -> None:
     data = "\n".join(rows).encode() + b"\n"
 
-    assert Conll.suggest_options(Path("f.tsv"), data) == options
+    assert Conll().sniff(Sample(Path("f.tsv"), data)).options == options
 
 
 def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
@@ -358,9 +359,9 @@ def test_read__reads_tags_with_the_prefix_at_the_end(
 
     with pytest.raises(SourceError, match='"suffix"'):
         read(tmp_path, data)
-    options = Conll.suggest_options(tmp_path / "f.tsv", data.encode())
+    options = Conll().sniff(Sample(tmp_path / "f.tsv", data.encode())).options
     assert options == {"scheme": "suffix"}
-    assert Conll.recognises(tmp_path / "f.tsv", data.encode())
+    assert Conll().sniff(Sample(tmp_path / "f.tsv", data.encode())).why
     assert mentions(read(tmp_path, data, **options)) == [[("New York", "LOC")]] * 99
 
 
@@ -503,7 +504,7 @@ def test_read__knows_a_row_of_names(
     last = records[1]
     assert isinstance(last, Document)
     assert last.place == f"f.tsv:{data.count(chr(10)) - 1 - bool(mark)}"
-    assert Conll.recognises(Path("f.tsv"), data.encode())
+    assert Conll().sniff(Sample(Path("f.tsv"), data.encode())).why
 
 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
@@ -587,12 +588,12 @@ def test_read__agrees_about_comments(tmp_path: Path, lines: list[str], target_by
     ],
 )
 def test_recognises__gives_evidence(head: str, expected: bool) -> None:
-    assert bool(Conll.recognises(Path("f.tsv"), head.encode())) == expected
+    assert bool(Conll().sniff(Sample(Path("f.tsv"), head.encode())).why) == expected
 
 
 def test_recognises__every_real_corpus(real: Path) -> None:
     for path in sorted((real / "blurb").rglob("*.tsv")):
-        assert Conll.recognises(path, path.read_bytes()[: 64 << 10]), path
+        assert Conll().sniff(Sample(path, path.read_bytes()[: 64 << 10])).why, path
 
 
 def ontonotes(values: list[str]) -> str:
@@ -855,7 +856,7 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
 def test_read__reads_characters_with_rows_of_spaces(tmp_path: Path) -> None:
     data = "H\tO\n \tO\nO\tB-X\n \tI-X\nz\tI-X\n\n" * 9
 
-    assert Conll.recognises(tmp_path / "f.tsv", data.encode())
+    assert Conll().sniff(Sample(tmp_path / "f.tsv", data.encode())).why
     records = read(tmp_path, data)
     assert [record.text[span.start : span.end] for record in records if isinstance(record, Document)
             for span in record.spans] == ["O  z"] * 9  # fmt: skip

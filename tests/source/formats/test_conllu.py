@@ -13,6 +13,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.source import Sample
 from mslm_data.source.formats.conllu import WIDENED, Conllu
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.word_documents import LATE
@@ -497,9 +498,9 @@ def test_words__do_not_overlap(tmp_path: Path) -> None:
 def test_recognises__ten_columns(tmp_path: Path) -> None:
     path = tmp_path / "f.conllu"
 
-    assert Conllu.recognises(path, b"# text = x\n" + row(1, "a").encode())
-    assert Conllu.recognises(path, b"# global.columns = FORM\na\n")
-    assert not Conllu.recognises(path, b"a\tO\nb\tB-X\n")
+    assert Conllu().sniff(Sample(path, b"# text = x\n" + row(1, "a").encode())).why
+    assert Conllu().sniff(Sample(path, b"# global.columns = FORM\na\n")).why
+    assert not Conllu().sniff(Sample(path, b"a\tO\nb\tB-X\n")).why
 
 
 def misc(*values: str) -> str:
@@ -529,9 +530,9 @@ def test_settle__takes_the_only_key_with_tags(tmp_path: Path, files: list[str], 
 def test_recognises__wants_entities_under_an_unusual_ending() -> None:
     head = misc("name=B-PER", "name=O").encode()
 
-    assert Conllu.recognises(Path("a.conll"), head) != ""
-    assert Conllu.recognises(Path("a.conll"), misc("_", "_").encode()) == ""
-    assert Conllu.recognises(Path("a.conllu"), misc("_", "_").encode()) != ""
+    assert Conllu().sniff(Sample(Path("a.conll"), head)).why != ""
+    assert Conllu().sniff(Sample(Path("a.conll"), misc("_", "_").encode())).why == ""
+    assert Conllu().sniff(Sample(Path("a.conllu"), misc("_", "_").encode())).why != ""
 
 
 def test_conllu__finds_the_scheme_of_a_file_with_an_empty_document(tmp_path: Path) -> None:

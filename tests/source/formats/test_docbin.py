@@ -16,6 +16,7 @@ from spacy.tokens import DocBin as SpacyDocBin
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.docbin import DocBin
 from tests.source.formats.fixtures.docbin import docs
 
@@ -218,6 +219,6 @@ def test_docbin__loads_spacy_only_to_read() -> None:
 def test_recognises__a_packed_docbin() -> None:
     packed = SpacyDocBin(docs=docs()).to_bytes()
 
-    assert DocBin.recognises(Path("a.spacy"), packed[: 1 << 16]) == "it is a packed DocBin"
-    assert DocBin.recognises(Path("a.spacy"), zlib.compress(b"anything")) == ""
-    assert DocBin.recognises(Path("a.spacy"), b"anything") == ""
+    assert DocBin().sniff(Sample(Path("a.spacy"), packed[: 1 << 16])).why == "it is a packed DocBin"
+    assert DocBin().sniff(Sample(Path("a.spacy"), zlib.compress(b"anything"))).why == ""
+    assert DocBin().sniff(Sample(Path("a.spacy"), b"anything")).why == ""

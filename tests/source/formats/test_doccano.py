@@ -7,6 +7,7 @@ import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.doccano import Doccano
 from tests.source.formats.fixtures.doccano import ROWS
 
@@ -39,5 +40,5 @@ def test_read__asks_for_names_of_numbered_labels(tmp_path: Path) -> None:
 def test_recognises__comments_beside_labels() -> None:
     path = Path("x.jsonl")
 
-    assert all(Doccano.recognises(path, json.dumps(row).encode()) for row in ROWS)
-    assert not Doccano.recognises(path, b'{"text": "a", "label": []}')
+    assert all(Doccano().sniff(Sample(path, json.dumps(row).encode())).why for row in ROWS)
+    assert not Doccano().sniff(Sample(path, b'{"text": "a", "label": []}')).why

@@ -9,6 +9,7 @@ import pytest
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.ebm import EbmNlp
 
 
@@ -231,7 +232,7 @@ def test_read__sets_rows_of_other_labels_aside(tmp_path: Path) -> None:
 def test_recognises__rows_with_n_for_outside() -> None:
     path = Path("train.txt")
 
-    assert EbmNlp.recognises(path, b"-DOCSTART- (11)\n\na DT N\nb NN P\nc NN O\n")
-    assert not EbmNlp.recognises(path, b"a\tO\nb\tB-X\n")
-    assert not EbmNlp.recognises(path, b"a DT N\nb NN N\n")
-    assert not EbmNlp.recognises(path, b"")
+    assert EbmNlp().sniff(Sample(path, b"-DOCSTART- (11)\n\na DT N\nb NN P\nc NN O\n")).why
+    assert not EbmNlp().sniff(Sample(path, b"a\tO\nb\tB-X\n")).why
+    assert not EbmNlp().sniff(Sample(path, b"a DT N\nb NN N\n")).why
+    assert not EbmNlp().sniff(Sample(path, b"")).why

@@ -14,6 +14,7 @@ from mslm_data import _optional
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, MissingExtraError, SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.hub import Hub
 from mslm_data.source.reading import arrow_rows
 from tests import made
@@ -367,7 +368,7 @@ def test_recognises__rows_of_a_known_shape(tmp_path: Path) -> None:
         ({"text": "Gout", "label": 1}, ""),
     ):
         pq.write_table(pa.Table.from_pylist([row]), path)
-        assert Hub.recognises(path, b"PAR1") == expected
+        assert Hub().sniff(Sample(path, b"PAR1")).why == expected
 
 
 @pytest.mark.parametrize(

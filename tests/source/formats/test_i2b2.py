@@ -13,6 +13,7 @@ from mslm_data import pipeline
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.i2b2 import I2b2
 from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
 from tests.source.formats.test_offsets import Article, articles
@@ -331,4 +332,4 @@ def test_pipeline__is_protected_unless_it_says_otherwise() -> None:
     ],
 )
 def test_recognises__its_forms(tmp_path: Path, name: str, head: bytes, expected: bool) -> None:
-    assert bool(I2b2.recognises(tmp_path / name, head)) is expected
+    assert bool(I2b2().sniff(Sample(tmp_path / name, head)).why) is expected

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Sample
 from mslm_data.source.formats.label_studio import LabelStudio
 from tests.source.formats.fixtures.label_studio import region, task
 
@@ -80,11 +81,12 @@ def test_recognises__tasks_and_rows() -> None:
     path = Path("x.json")
     given = task(1, "Gout.", region(0, 4, "Gout", "A"))
 
-    assert "tasks" in LabelStudio.recognises(path, json.dumps([given]).encode())
-    assert "annotation_id" in LabelStudio.recognises(
-        path, json.dumps([least("A", 1, 1, "")]).encode()
+    assert "tasks" in LabelStudio().sniff(Sample(path, json.dumps([given]).encode())).why
+    assert (
+        "annotation_id"
+        in LabelStudio().sniff(Sample(path, json.dumps([least("A", 1, 1, "")]).encode())).why
     )
-    assert not LabelStudio.recognises(path, b'[{"data": 1, "labels": []}]')
+    assert not LabelStudio().sniff(Sample(path, b'[{"data": 1, "labels": []}]')).why
 
 
 @pytest.mark.parametrize("words", [{}, {"text": "Warfarin"}])

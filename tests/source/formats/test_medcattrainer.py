@@ -8,6 +8,7 @@ import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.medcattrainer import MedcatTrainer
 from tests.source.formats.fixtures.medcattrainer import annotation, document, export
 
@@ -76,8 +77,10 @@ def test_read__sets_an_export_without_texts_aside(tmp_path: Path) -> None:
 def test_recognises__an_object_of_projects() -> None:
     path = Path("x.json")
 
-    assert MedcatTrainer.recognises(path, json.dumps(export([document(1, "Gout.")])).encode())
-    assert not MedcatTrainer.recognises(path, b'[{"projects": "documents"}]')
+    assert (
+        MedcatTrainer().sniff(Sample(path, json.dumps(export([document(1, "Gout.")])).encode())).why
+    )
+    assert not MedcatTrainer().sniff(Sample(path, b'[{"projects": "documents"}]')).why
 
 
 @pytest.mark.parametrize(
@@ -88,4 +91,4 @@ def test_options_of__takes_words_for_labels(concepts: list[str], options: dict[s
     annotations = ", ".join(f'{{"cui": "{concept}"}}' for concept in concepts)
     head = f'{{"projects": [{{"documents": [{{"annotations": [{annotations}]}}]}}]}}'
 
-    assert MedcatTrainer.suggest_options(Path("f.json"), head.encode()) == options
+    assert MedcatTrainer().sniff(Sample(Path("f.json"), head.encode())).options == options

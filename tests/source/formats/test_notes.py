@@ -19,7 +19,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import resources
-from mslm_data.source import SOURCES
+from mslm_data.source import SOURCES, Sample
 from mslm_data.source.formats.notes import Notes
 from mslm_data.source.reading import cohort
 from mslm_data.source.reading.records import NOT_UTF8
@@ -480,14 +480,17 @@ def test_recognises__the_headers_of_mimic_iv() -> None:
     header = ",".join(mimic_iv.COLUMNS).encode() + b"\n10-DS-1,10"
     details = ",".join(mimic_iv.DETAIL_COLUMNS).encode() + b"\n10-DS-1,10"
 
-    assert "note_id, subject_id, note_type and text" in Notes.recognises(Path("d.csv.gz"), header)
-    assert Notes.suggest_pipeline(header) == "mimic-iv"
-    assert Notes.recognises(Path("d.csv.gz"), details) == ""
+    assert (
+        "note_id, subject_id, note_type and text"
+        in Notes().sniff(Sample(Path("d.csv.gz"), header)).why
+    )
+    assert Notes().sniff(Sample(Path("d.csv.gz"), header)).pipeline == "mimic-iv"
+    assert Notes().sniff(Sample(Path("d.csv.gz"), details)).why == ""
 
 
 def test_recognises__the_header_of_noteevents() -> None:
     header = b'\xef\xbb\xbf"ROW_ID","SUBJECT_ID","HADM_ID","CATEGORY","ISERROR","TEXT"\r\n1,2,3'
 
-    assert Notes.recognises(Path("n.csv.gz"), header) != ""
-    assert Notes.recognises(Path("n.txt"), header) == ""
-    assert Notes.recognises(Path("n.csv"), b"row_id,text\n1,2") == ""
+    assert Notes().sniff(Sample(Path("n.csv.gz"), header)).why != ""
+    assert Notes().sniff(Sample(Path("n.txt"), header)).why == ""
+    assert Notes().sniff(Sample(Path("n.csv"), b"row_id,text\n1,2")).why == ""

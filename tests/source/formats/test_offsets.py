@@ -10,6 +10,7 @@ import pytest
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.offsets import Offsets
 from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS
 
@@ -408,11 +409,11 @@ def test_recognises__a_complete_header_with_texts_beside_it(tmp_path: Path) -> N
     path = tmp_path / "m.tsv"
     path.write_text(HEADER, encoding="utf-8")
 
-    assert Offsets.recognises(path, HEADER.encode()) == ""
+    assert Offsets().sniff(Sample(path, HEADER.encode())).why == ""
     (tmp_path / "a.txt").write_text("Red", encoding="utf-8")
-    assert "its header names a document" in Offsets.recognises(path, HEADER.encode())
+    assert "its header names a document" in Offsets().sniff(Sample(path, HEADER.encode())).why
     path.write_text("Red\tB-X\n", encoding="utf-8")
-    assert Offsets.recognises(path, b"Red\tB-X\n") == ""
+    assert Offsets().sniff(Sample(path, b"Red\tB-X\n")).why == ""
 
 
 @pytest.mark.parametrize("cell", ["0 3;9 13", "0-3, 9-13", "0,3;9,13", "0:3,9:13"])

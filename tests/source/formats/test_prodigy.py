@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Sample
 from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.formats.prodigy import Prodigy
 from tests.source.formats.fixtures.prodigy import row, span
@@ -86,9 +87,9 @@ def test_recognises__hashes_beside_spans() -> None:
     path = Path("x.jsonl")
     line = json.dumps(answered("A", 1)).encode()
 
-    assert Prodigy.recognises(path, line)
-    assert not Prodigy.recognises(path, b'{"text": "a", "spans": []}')
-    assert not Prodigy.recognises(path, json.dumps({"text": line.decode()}).encode())
+    assert Prodigy().sniff(Sample(path, line)).why
+    assert not Prodigy().sniff(Sample(path, b'{"text": "a", "spans": []}')).why
+    assert not Prodigy().sniff(Sample(path, json.dumps({"text": line.decode()}).encode())).why
 
 
 @pytest.mark.parametrize("kind", [{"_is_binary": True}, {"_view_id": "ner"}])

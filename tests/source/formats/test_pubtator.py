@@ -8,6 +8,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
+from mslm_data.source import Sample
 from mslm_data.source.formats.pubtator import PubTator
 from mslm_data.source.reading.records import NOT_UTF8
 from tests.reference import pubtator as reference
@@ -155,9 +156,12 @@ def test_read__gives_the_duplicate_record_of_ncbi_twice(real: Path) -> None:
 
 
 def test_recognises__a_title() -> None:
-    assert PubTator.recognises(Path("a.txt"), b"\xef\xbb\xbf\n12|t|Gout\n12|a|It hurts.\n") != ""
-    assert PubTator.recognises(Path("a.txt"), b"Gout hurts.\n") == ""
-    assert PubTator.recognises(Path("a.txt"), b"") == ""
+    assert (
+        PubTator().sniff(Sample(Path("a.txt"), b"\xef\xbb\xbf\n12|t|Gout\n12|a|It hurts.\n")).why
+        != ""
+    )
+    assert PubTator().sniff(Sample(Path("a.txt"), b"Gout hurts.\n")).why == ""
+    assert PubTator().sniff(Sample(Path("a.txt"), b"")).why == ""
 
 
 def test_read__separates_passages_of_an_article(tmp_path: Path) -> None:

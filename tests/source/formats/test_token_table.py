@@ -11,6 +11,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.token_table import TokenTable
 from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import LATE
@@ -157,10 +158,12 @@ def test_read__refuses_a_table_without_the_columns(tmp_path: Path, name: str) ->
 
 
 def test_recognises__its_header(tmp_path: Path) -> None:
-    assert TokenTable.recognises(tmp_path / "f.csv", b'"Sentence #",Word,POS,Tag\n1,a,NN,O\n')
-    assert TokenTable.recognises(tmp_path / "f.tsv", b"sent_id\ttoken\tner\n1\ta\tO\n")
-    assert not TokenTable.recognises(tmp_path / "f.csv", b"word,tag\na,O\n")
-    assert not TokenTable.recognises(tmp_path / "f.tsv", b"a\tO\nb\tB-X\n")
+    assert (
+        TokenTable().sniff(Sample(tmp_path / "f.csv", b'"Sentence #",Word,POS,Tag\n1,a,NN,O\n')).why
+    )
+    assert TokenTable().sniff(Sample(tmp_path / "f.tsv", b"sent_id\ttoken\tner\n1\ta\tO\n")).why
+    assert not TokenTable().sniff(Sample(tmp_path / "f.csv", b"word,tag\na,O\n")).why
+    assert not TokenTable().sniff(Sample(tmp_path / "f.tsv", b"a\tO\nb\tB-X\n")).why
 
 
 def test_read__counts_a_real_corpus_written_as_a_table(tmp_path: Path, real: Path) -> None:

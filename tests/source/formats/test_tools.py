@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.source import SOURCES
+from mslm_data.source import SOURCES, Sample
 from tests.source.formats.test_offsets import articles
 
 
@@ -346,7 +346,7 @@ def test_recognises__exactly_one_source(
     head = written([row] * 3).encode()
 
     said = {
-        source: kind.recognises(path, head)
+        source: kind().sniff(Sample(path, head)).why
         for source in SOURCES.names()
         if path.name.endswith((kind := SOURCES.load(source)).suffixes)
     }
@@ -360,4 +360,4 @@ def test_recognises__nothing_in_other_files(head: bytes) -> None:
     for source in SOURCES.names():
         kind = SOURCES.load(source)
         if ".json" in kind.suffixes:
-            assert kind.recognises(Path("train.json"), head) == ""
+            assert kind().sniff(Sample(Path("train.json"), head)).why == ""

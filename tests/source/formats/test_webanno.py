@@ -9,6 +9,7 @@ import pytest
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Sample
 from mslm_data.source.formats.webanno import WebAnno
 from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
 from tests.source.formats.fixtures.webanno import NAMED
@@ -380,6 +381,9 @@ def test_read__sets_other_formats_aside(tmp_path: Path, first: str) -> None:
 
 
 def test_recognises__its_first_line() -> None:
-    assert WebAnno.recognises(Path("a.tsv"), b"\xef\xbb\xbf#FORMAT=WebAnno TSV 3.3\r\n#T_SP") != ""
-    assert WebAnno.recognises(Path("a.tsv"), b"#FORMAT=WebAnno TSV 2.0\n") == ""
-    assert WebAnno.recognises(Path("a.tsv"), b"") == ""
+    assert (
+        WebAnno().sniff(Sample(Path("a.tsv"), b"\xef\xbb\xbf#FORMAT=WebAnno TSV 3.3\r\n#T_SP")).why
+        != ""
+    )
+    assert WebAnno().sniff(Sample(Path("a.tsv"), b"#FORMAT=WebAnno TSV 2.0\n")).why == ""
+    assert WebAnno().sniff(Sample(Path("a.tsv"), b"")).why == ""

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mslm_data.errors import SourceError
 from mslm_data.io import archive, resources
 from mslm_data.io.files import hash_file
@@ -161,11 +163,17 @@ def _join_samples(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _find(samples: Sequence[Sample]) -> Iterator[_Finding]:
-    """Ask each source about the files that its suffixes allow."""
+    """Ask each source about the files that its suffixes allow.
+
+    Plug-ins that need an option cannot be guessed.
+    """
     for name in SOURCES.names():
-        source: Source = SOURCES.load(name)()
+        kind: type[Source] = SOURCES.load(name)
+        if any(option.required for option in msgspec.structs.fields(kind)):
+            continue
+        source = kind()
         for sample in samples:
-            if source.by_content or ends_with(sample.path, source.suffixes):
+            if kind.by_content or ends_with(sample.path, kind.suffixes):
                 yield _Finding(name, sample.path, source.sniff(sample))
 
 
@@ -214,10 +222,18 @@ def _unrecognised(root: Path, files: Sequence[Path], near: _Finding | None) -> S
             return SourceError(
                 f"{got}; unpack {path}, as only {unpacked} and .gz are unpacked here"
             )
-    advice = f"--source and one of {', '.join(SOURCES.names())}"
+    fitting = [
+        name
+        for name in SOURCES.names()
+        if any(ends_with(path, SOURCES.load(name).suffixes) for path in files)
+    ]
+    advice = f"--source and one of {', '.join(fitting or SOURCES.names())}"
     if any(ends_with(path, SOURCES.load("text").suffixes) for path in files):
         advice = f"--source text if they hold texts without mentions, else {advice}"
-    return SourceError(f"{got}; name the source: {advice}")
+    return SourceError(
+        f"{got}; name the source: {advice}; or convert the files: docs/forms.md has code for "
+        '"Formats without a source"'
+    )
 
 
 def _in_toml(value: object) -> str:

@@ -19,7 +19,7 @@ from mslm_data.api.building import build
 from mslm_data.api.loading import load
 from mslm_data.errors import CallError, SourceError
 from mslm_data.pipeline import read
-from mslm_data.source import SOURCES, Sample
+from mslm_data.source import SOURCES, Sample, Source
 from mslm_data.source.recognise import recognise
 from tests import made
 from tests.cli.running import run
@@ -225,11 +225,29 @@ def test_recognise__advises_on_archives(name: str, advice: str, tmp_path: Path) 
         recognise([tmp_path])
 
 
-def test_recognise__names_all_sources_for_unknown_files(tmp_path: Path) -> None:
-    (tmp_path / "train.xyz").write_text("?")
+def test_recognise__names_the_sources_that_may_read_unknown_files(tmp_path: Path) -> None:
+    (tmp_path / "train.xml").write_text("<GateDocument/>")
 
-    with pytest.raises(SourceError, match="name the source: --source and one of bc2gm, bioc, "):
+    with pytest.raises(SourceError, match="that no source recognises") as refused:
         recognise([tmp_path])
+
+    assert "; name the source: --source and one of bioc, i2b2; or " in str(refused.value)
+    assert 'docs/forms.md has code for "Formats without a source"' in str(refused.value)
+
+
+def test_recognise__skips_plugins_that_need_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Needy(Source, frozen=True, kw_only=True):
+        suffixes = (".tsv",)
+        schema: str
+
+    load = SOURCES.load
+    monkeypatch.setattr(SOURCES, "names", lambda: ["conll", "needy"])
+    monkeypatch.setattr(SOURCES, "load", lambda name: Needy if name == "needy" else load(name))
+    write(tmp_path, {"train.tsv": COLUMNS})
+
+    assert recognise([tmp_path]).what == "conll"
 
 
 def test_build__auto_needs_files() -> None:

@@ -20,6 +20,16 @@ from mslm_data.errors import SourceError
 from mslm_data.log import plain
 from mslm_data.source import Guess, Sample
 from mslm_data.source.reading import marks, tagged_lines, tags
+from mslm_data.source.reading.columns import (
+    FirstRows,
+    are_names,
+    falls_short,
+    find_columns,
+    find_labels,
+    find_prefix,
+    find_scheme,
+    have_no_tags,
+)
 from mslm_data.source.reading.comments import take_out
 from mslm_data.source.reading.encodings import Encoding, TextSource, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, stem
@@ -133,15 +143,15 @@ class Conll(TextSource, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise lines of a token and a tag, or a label; see `Source.sniff`."""
-        lines = _head_lines(sample.head, self.encoding)
+        rows = _first_rows(sample.head, self.encoding)
         with suppress(RecordError):
-            columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
-            if columns.are_in(lines):
+            columns = find_columns(rows, word=None, tag=None, is_tag=tags.is_tag)
+            if rows.fit(columns):
                 return Guess("its lines hold a token and a tag")
 
-        labels = tagged_lines.find_labels(lines)
+        labels = find_labels(rows)
         if labels is None:
-            return Guess(problem=tagged_lines.falls_short(lines))
+            return Guess(problem=falls_short(rows))
         if labels.are_suffixed:
             why = "its lines hold a token and a tag that ends with its prefix"
             return Guess(why, {"scheme": "suffix"})
@@ -150,11 +160,11 @@ class Conll(TextSource, frozen=True, kw_only=True):
 
     def disowns(self, path: Path) -> str:
         """Return why a file has no lines of a token and a tag; see `Source.disowns`."""
-        lines = tagged_lines.head(self.beginning(path, _FEW_BYTES))
+        rows = FirstRows.from_lines(tagged_lines.head(self.beginning(path, _FEW_BYTES)))
         tag = self._tag_columns()[0]
-        is_other = tagged_lines.have_no_tags(lines, tag, _IS_TAG[self.scheme]) or (
+        is_other = have_no_tags(rows, tag, _IS_TAG[self.scheme]) or (
             # Any word is a valid label, so a list of names looks like words with labels.
-            self.scheme == "label" and tagged_lines.are_names(lines, self.outside)
+            self.scheme == "label" and are_names(rows, self.outside)
         )
         return "its lines hold no token and tag" if is_other else ""
 
@@ -270,14 +280,15 @@ class Conll(TextSource, frozen=True, kw_only=True):
         schemes: dict[str, Path] = {}
         for path in paths:
             lines = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
-            prefix = tagged_lines.find_prefix(lines) if self.word_prefix is None else ""
+            rows = FirstRows.from_lines(lines)
+            prefix = find_prefix(rows) if self.word_prefix is None else ""
             if prefix:
                 raise SourceError(
                     f"{plain(path.name)}: nearly all words begin with '{prefix}'; set [source] "
                     f"word_prefix = '{prefix}' to remove it, or word_prefix = '' to keep it"
                 )
             if self.scheme == "label":
-                scheme = tagged_lines.find_scheme(lines, self.columns(path), self.outside)
+                scheme = find_scheme(rows, self.columns(path), self.outside)
                 if scheme:
                     schemes.setdefault(scheme, path)
 
@@ -326,10 +337,10 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
 
-def _head_lines(head: bytes, encoding: Encoding) -> list[tuple[int, str]]:
-    """Return line number and text of the whole lines at a file's beginning."""
+def _first_rows(head: bytes, encoding: Encoding) -> FirstRows:
+    """Return the rows of the whole lines at a file's beginning."""
     head = to_utf8(head, marked(head, encoding))
-    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
+    return FirstRows.from_lines(tagged_lines.head(head[: head.rfind(b"\n") + 1] or head))
 
 
 def _several_schemes(scheme: str, schemes: Mapping[str, Path]) -> SourceError:
@@ -367,6 +378,7 @@ def _columns_in(
     Raises:
         RecordError: Most lines are not a token and a tag.
     """
-    rows = [row for row in tagged_lines.head(beginning) if not row[1].startswith(comments)]
-    columns = tagged_lines.find_columns(rows, word=word, tag=tag, is_tag=_IS_TAG[scheme])
+    lines = [line for line in tagged_lines.head(beginning) if not line[1].startswith(comments)]
+    rows = FirstRows.from_lines(lines)
+    columns = find_columns(rows, word=word, tag=tag, is_tag=_IS_TAG[scheme])
     return replace(columns, comments=comments)

@@ -229,6 +229,8 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
         near = did_you_mean(word[1].strip("'"), known)
         return f": invalid value{option}{near}"
 
+    if problem in ("Expected `str`, got `int`", "Expected `str`, got `float`"):
+        option += "; text is written in quotes, as in '\"0\"'"
     if problem == "Expected `array`, got `str`":
         option += '; a list of one is written ["..."]'
     return f": {problem[:1].lower()}{problem[1:]}{option}"

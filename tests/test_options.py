@@ -64,8 +64,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("cas", {"label_feature": ""}, "expected `str` of length >= 1 for option 'label_feature'"),
     ("cas", {"mention_type": ""}, "expected `str` of length >= 1 for option 'mention_type'"),
     ("conll", {"word_column": 1000}, "expected `int` <= 999 for option 'word_column'"),
-    ("conll", {"tag_column": -1}, "expected `int` >= 0 for option 'tag_column'"),
-    ("conll", {"tag_column": [1, -1]}, "expected `int` >= 0 for option 'tag_column[1]'"),
+    ("conll", {"tag_column": -2}, "expected `int` >= -1 for option 'tag_column'"),
+    ("conll", {"tag_column": [1, -2]}, "expected `int` >= -1 for option 'tag_column[1]'"),
     (
         "conll",
         {"tag_column": 0, "word_column": 0},

@@ -203,7 +203,11 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (Nested, {"rate": "high"}, ": expected `float`, got `str` for option 'rate'"),
     (Nested, {"rate": 2.0}, ": expected `float` <= 1.0 for option 'rate'"),
     (Nested, {"rate": float("nan")}, ": expected `float` >= 0.0 for option 'rate'"),
-    (Nested, {"names": ["a", 1]}, ": expected `str`, got `int` for option 'names[1]'"),
+    (
+        Nested,
+        {"names": ["a", 1]},
+        ": expected `str`, got `int` for option 'names[1]'; text is written in quotes, as in '\"0\"'",
+    ),
     (
         Nested,
         {"names": "a"},

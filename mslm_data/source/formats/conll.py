@@ -34,7 +34,8 @@ from mslm_data.source.reading.comments import take_out
 from mslm_data.source.reading.encodings import Encoding, TextSource, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, stem
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
+from mslm_data.source.reading.splits import keep_only
+from mslm_data.source.reading.tagged_lines import LAST, BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import make_line_documents
 
 _LONE_BRACKET = Reason(
@@ -44,6 +45,7 @@ _LONE_BRACKET = Reason(
 MOST_COLUMNS = 1000
 """Upper limit of column options, exclusive."""
 _Column = Annotated[int, Meta(ge=0, lt=MOST_COLUMNS)]
+_TagColumn = Annotated[int, Meta(ge=LAST, lt=MOST_COLUMNS)]
 _FEW_BYTES = 1 << 12
 """Number of bytes tested by `disowns`."""
 _SCHEME_BYTES = 1 << 20
@@ -72,11 +74,12 @@ class Conll(TextSource, frozen=True, kw_only=True):
     The columns are found from the beginning of the file, unless `word_column` and `tag_column` are
     set:
 
-    * Words are in the first column. If it numbers the rows of each sentence, they are in the next
-      column without tags; columns with one value per sentence, such as a document id, may precede
-      the numbers. If the first column has tags, words are in the only other column with letters.
-      Otherwise `word_column` is required.
-    * Tags are in the only column that has tags in most lines. If several have, columns with chunk
+    * Words are in the column that a header names, else in the first one behind columns with one
+      value per sentence, such as its number. If that column numbers the rows of each sentence,
+      words are in the next one without tags. If it has tags, they are in the only other column with
+      letters. Otherwise `word_column` is required.
+    * Tags are in the only column that has tags in most lines, or in the last one if rows have
+      different lengths. If several have, columns with chunk
       labels only (NP, VP …) are ignored, and so are columns with nothing but O before the last. If
       several columns remain, or only chunks, `tag_column` is required.
 
@@ -98,11 +101,11 @@ class Conll(TextSource, frozen=True, kw_only=True):
         Meta(description="Column of the word, from 0. By default it is found from the file."),
     ] = None
     tag_column: Annotated[
-        _Column | tuple[_Column, ...] | None,
+        _TagColumn | tuple[_TagColumn, ...] | None,
         Meta(
-            description="Column of the tag, from 0. By default it is found from the file; with "
-            'scheme "label" it is the last column. Several columns, such as `[2, 3]`, are layers: '
-            "the mentions of all of them are read."
+            description="Column of the tag, from 0, or -1 for the last one. By default it is found "
+            'from the file; with scheme "label" it is the last column. Several columns, such as '
+            "`[2, 3]`, are layers: the mentions of all of them are read."
         ),
     ] = None
     word_prefix: Annotated[
@@ -152,6 +155,12 @@ class Conll(TextSource, frozen=True, kw_only=True):
         labels = find_labels(rows)
         if labels is None:
             return Guess(problem=falls_short(rows))
+        if not labels.is_certain:
+            return Guess(
+                problem="its lines hold a token and a label; if words outside mentions have the "
+                f"label {labels.outside}, set [source] scheme = 'label' and outside = "
+                f"'{labels.outside}'"
+            )
         if labels.are_suffixed:
             why = "its lines hold a token and a tag that ends with its prefix"
             return Guess(why, {"scheme": "suffix"})
@@ -271,13 +280,15 @@ class Conll(TextSource, frozen=True, kw_only=True):
         return [replace(columns, tag=tag) for tag in self.tag_column]
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Ask about labels and words that contradict the options; see `Source.settle`.
+        """Ask about files that contradict the options or each other; see `Source.settle`.
 
         Raises:
-            SourceError: With scheme "label", a file has tags such as B-X or X-B; or nearly all
-                words of a file have a prefix. The message has the options.
+            SourceError: With scheme "label", a file has tags such as B-X or X-B; nearly all words
+                of a file have a prefix; or a file has no tags and others have. The message has the
+                options.
         """
         schemes: dict[str, Path] = {}
+        bare: list[Path] = []
         for path in paths:
             lines = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
             rows = FirstRows.from_lines(lines)
@@ -287,11 +298,19 @@ class Conll(TextSource, frozen=True, kw_only=True):
                     f"{plain(path.name)}: nearly all words begin with '{prefix}'; set [source] "
                     f"word_prefix = '{prefix}' to remove it, or word_prefix = '' to keep it"
                 )
-            if self.scheme == "label":
+            if rows.numbers and have_no_tags(rows, self._tag_columns()[0], _IS_TAG[self.scheme]):
+                bare.append(path)
+            elif self.scheme == "label":
                 scheme = find_scheme(rows, self.columns(path), self.outside)
                 if scheme:
                     schemes.setdefault(scheme, path)
 
+        tagged = [path for path in paths if path not in bare]
+        if tagged and bare:
+            raise SourceError(
+                f"{plain(bare[0].name)}: expected a token and a tag as in other files, got lines "
+                f"without tags; {keep_only(tagged)}"
+            )
         for scheme in ("auto", "suffix"):
             if scheme in schemes:
                 raise _several_schemes(scheme, schemes)

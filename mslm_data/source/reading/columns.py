@@ -16,7 +16,13 @@ from mslm_data.source.reading.cells import can_be_shown
 from mslm_data.source.reading.comments import CERTAIN
 from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.tagged_lines import NAME_THE_TAGS, SIGN, TagColumns, split_fields
+from mslm_data.source.reading.tagged_lines import (
+    LAST,
+    NAME_THE_TAGS,
+    SIGN,
+    TagColumns,
+    split_fields,
+)
 
 CHUNKS = frozenset(re.findall(r"\w+", "ADJP ADVP CONJP INTJ LST NC NP PC PP PRT SBAR UCP VC VP"))
 """Chunk labels of CoNLL-2000 and of the German part of CoNLL-2003."""
@@ -31,16 +37,20 @@ _FEW_COLUMNS = 4
 """Columns in CoNLL-2003: word, part of speech, chunk, tag. The first word may be a number."""
 _MOST_OF = 0.9
 """Minimum share of rows that must follow a rule. Others may be multi-word tokens or broken."""
+_FEW_SHORT = 0.05
+"""Minimum share of rows of another length in a file whose tags are in the last column."""
 _MOST_DIGITS = 9
 _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
 """Names of the word column that identify a header line, in any case."""
 _PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)?:")
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
 _MOST_LABELS = 40
+_OUTSIDE = frozenset({"o", "0", "other", "others", "none", "null", "out", "outside", "_", "-"})
+"""Words that may be the label outside mentions, in any case."""
 _FEW_NAMES = 0.1
 """Maximum share of words with a space in a column of words."""
 _MANY = 10
-"""Minimum number of words that are not tags before a tag column is rejected."""
+"""Minimum number of rows that contradict the usual columns before others are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,10 @@ class FirstRows:
             return ""
         return f" ({', '.join(self.names[column] for column in columns)})"
 
+    def named_word(self) -> int | None:
+        """Return the column that the header names as that of words, None if there is none."""
+        return next((n for n, name in enumerate(self.names) if _is_word(name)), None)
+
     def columns(self, is_tag: Callable[[str], bool]) -> list[_Column]:
         """Return all columns, those of the longest rows too."""
         return [self.column(number, is_tag) for number in range(max(map(len, self.fields)))]
@@ -118,6 +132,22 @@ class FirstRows:
         values = [row[number].strip(BLANKS) if number < len(row) else "" for row in self.fields]
         sentences = [values[start:stop] for start, stop in itertools.pairwise(self.sentences)]
         return _Column(values, sentences, is_tag, self.tabs or is_tag is not tags.is_tag)
+
+    def width(self) -> int:
+        """Return the number of columns that nearly all rows have. Few rows are cut or broken."""
+        return sorted(map(len, self.fields))[int((1 - _MOST_OF) * len(self.fields))]
+
+    def end_with_tags(self) -> bool:
+        """Return whether rows have different lengths, and nearly all end with a tag.
+
+        So they do behind the output of MeCab, which has fewer columns for words it does not know.
+        """
+        usual = Counter(map(len, self.fields)).most_common(1)[0][0]
+        others = [row[-1].strip(BLANKS) for row in self.fields if len(row) not in (1, usual)]
+        if not self.tabs or len(others) < max(_MANY, _FEW_SHORT * len(self.fields)):
+            return False
+        num_tags = sum(map(tags.is_tag, others))
+        return num_tags >= _MOST_OF * len(others) and self.column(LAST).has_tags
 
     def are_even(self) -> bool:
         """Return whether nearly all rows have the same number of columns, at least two.
@@ -135,8 +165,11 @@ class FirstRows:
 
         The first line and nearly all others must have them, rows must have the same number of
         columns, and at least one tag is not O. A single line with spaces is not enough: it may be
-        any sentence.
+        any sentence. Nor is a table with a header, a column before the words and no blank lines:
+        it numbers its sentences in that column.
         """
+        if columns.header and columns.word and len(self.sentences) == 2:
+            return False
         rows = [
             line
             for _, line in self.lines
@@ -152,7 +185,7 @@ class FirstRows:
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
             and len(pairs) >= _MOST_OF * len(rows)
-            and self.are_even()
+            and (columns.tag == LAST or self.are_even())
             and (len(rows) < _NOT_ALL_NUMBERS or any(_has_letter(word) for word, _ in pairs))
         )
 
@@ -210,17 +243,20 @@ class _Column:
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether each sentence has one value, such as a document id, and one has several rows."""
-        return len(self.sentences) < len(self.values) and all(
-            len(set(sentence)) == 1 and sentence[0] for sentence in self.sentences
-        )
+        """Whether nearly all sentences of several rows have one value, such as a document id."""
+        longer = [sentence for sentence in self.sentences if len(sentence) > 1]
+        constant = sum(len(set(sentence)) == 1 and sentence[0] != "" for sentence in longer)
+        return bool(longer) and constant >= _MOST_OF * len(longer)
 
 
 def _are_names(row: Sequence[str]) -> bool:
     """Return whether a row is a header: it names a column of words, and has no tag."""
-    values = [value.strip(BLANKS) for value in row]
-    is_named = len(values) > 1 and not _HEADER.isdisjoint(map(str.casefold, values))
-    return is_named and not any(map(tags.is_tag, values))
+    is_named = len(row) > 1 and any(map(_is_word, row))
+    return is_named and not any(tags.is_tag(value.strip(BLANKS)) for value in row)
+
+
+def _is_word(name: str) -> bool:
+    return name.strip(BLANKS).casefold() in _HEADER
 
 
 def _follows(before: str, value: str) -> bool:
@@ -244,7 +280,7 @@ def find_columns(
     Args:
         rows: First rows of the file.
         word: Column of the word, if known.
-        tag: Column of the tag, if known.
+        tag: Column of the tag or `LAST`, if known.
         is_tag: Whether a word is a valid tag.
 
     Raises:
@@ -258,8 +294,12 @@ def find_columns(
     columns = rows.columns(is_tag)
     tagged = [number for number, column in enumerate(columns) if column.has_tags]
     if word is None:
+        word = rows.named_word()
+    if word is None:
         # Any word is a valid label, so only tags with prefixes rule out columns of words.
         word = _find_words(rows, columns, _tagged(rows) if is_tag is bool else tagged)
+    if tag == LAST or (tag is None and is_tag is tags.is_tag and rows.end_with_tags()):
+        return TagColumns(word, LAST, is_tag, is_tag is not tags.is_tag and rows.tabs, rows.header)
     candidates = [number for number in tagged if number != word and tag in (None, number)]
     if not candidates:
         raise _no_tags_error(rows)
@@ -288,18 +328,21 @@ class Labels(NamedTuple):
         columns: The columns.
         outside: Label outside mentions.
         are_suffixed: Whether all other labels are tags such as `LOC-B`.
+        is_certain: Whether `outside` is not a word that may be a value of any table, such as other.
     """
 
     columns: TagColumns
     outside: str
     are_suffixed: bool
+    is_certain: bool
 
 
 def find_labels(rows: FirstRows) -> Labels | None:
     """Find a column of labels without B- and I-, as in files of Stanford NER.
 
     Most rows have O in this column, the others one of a few labels. 0 is accepted beside labels in
-    capitals, as tables of measurements are full of zeros. Words are those of a text: hardly any
+    capitals, as tables of measurements are full of zeros; words such as `other` are a question.
+    Words are those of a text: hardly any
     has a space, as names in a table do.
 
     Returns:
@@ -308,10 +351,10 @@ def find_labels(rows: FirstRows) -> Labels | None:
     if not rows.are_even():
         return None
     matches = []
-    for column in range(1, min(map(len, rows.fields))):
+    for column in range(rows.width()):
         counts = Counter(rows.column(column).values)
         outside, num_outside = counts.most_common(1)[0]
-        labels = [value for value in counts if value != outside]
+        labels = [value for value in counts if value not in ("", outside)]
         # A column of tags: the file is read with scheme "auto".
         if any(len(value) > 1 and tags.is_tag(value) for value in labels):
             return None
@@ -319,18 +362,27 @@ def find_labels(rows: FirstRows) -> Labels | None:
         # Labels repeat. In a column of words, nearly every value is distinct.
         repeat = 0 < 2 * len(labels) <= len(rows.numbers) - num_outside
         are_suffixed = _are_suffixed(labels)
-        is_outside = outside == "O" or (outside == "0" and all(map(str.isupper, labels)))
-        if are_labels and repeat and (is_outside or (are_suffixed and outside in tags.OUTSIDE)):
-            matches.append((column, outside, are_suffixed))
+        is_certain = (
+            outside == "O"
+            or (outside == "0" and all(map(str.isupper, labels)))
+            or (are_suffixed and outside in tags.OUTSIDE)
+        )
+        if are_labels and repeat and (is_certain or outside.casefold() in _OUTSIDE):
+            matches.append((column, outside, are_suffixed, is_certain))
     if len(matches) != 1:
         return None
-    [(column, outside, are_suffixed)] = matches
-    word = _find_words(rows, rows.columns(tags.is_tag), [])
+    [(column, outside, are_suffixed, is_certain)] = matches
+    word = rows.named_word()
+    if word is None:
+        try:
+            word = _find_words(rows, rows.columns(tags.is_tag), [column])
+        except RecordError:
+            return None
     words = rows.column(word).values
     if sum(" " in value for value in words) > _FEW_NAMES * len(words):
         return None
     columns = TagColumns(word, column, bool, rows.tabs, rows.header)
-    return Labels(columns, outside, are_suffixed)
+    return Labels(columns, outside, are_suffixed, is_certain)
 
 
 def _are_suffixed(labels: Collection[str]) -> bool:
@@ -438,7 +490,7 @@ def _find_words(rows: FirstRows, columns: Sequence[_Column], tagged: Sequence[in
             letters.
     """
     # Columns with one value per sentence, such as a document id, may precede row numbers and tags.
-    width = min(map(len, rows.fields))
+    width = rows.width()
     first = next(
         (n for n in range(width) if n in tagged or not columns[n].is_constant),
         0,
@@ -446,7 +498,7 @@ def _find_words(rows: FirstRows, columns: Sequence[_Column], tagged: Sequence[in
     others = [number for number in range(first + 1, width) if number not in tagged]
     # Of few rows, numbers are only evidence beside more columns than CoNLL-2003 has.
     is_short = len(rows.numbers) - len(rows.sentences) + 1 < _FEWEST_STEPS
-    found = 0
+    found = 0 if first in tagged else first
     if first in tagged and (others or not first):
         texts = [number for number in others if columns[number].letters > 0.5] or others
         if len(texts) != 1:
@@ -477,17 +529,16 @@ def _has_letter(word: str) -> bool:
 
 def _no_tags_error(rows: FirstRows) -> RecordError:
     """Make the error for a file in which most lines have no tag."""
-    for number, fields in zip(rows.numbers, rows.fields, strict=True):
-        if len(fields) < 2:
-            return RecordError(
-                Reason(
-                    f"expected a token and a tag, got {len(fields)} field(s), as in most lines; "
-                    "check [source] use",
-                    code="fields of most lines",
-                    advice=NAME_THE_TAGS,
-                ),
-                line=number,
-            )
+    if rows.width() < 2:
+        number = next(n for n, row in zip(rows.numbers, rows.fields, strict=True) if len(row) < 2)
+        return RecordError(
+            Reason(
+                "expected a token and a tag, got 1 field(s), as in most lines; check [source] use",
+                code="fields of most lines",
+                advice=NAME_THE_TAGS,
+            ),
+            line=number,
+        )
     return RecordError(
         Reason(
             "expected a token and a tag, got no column of tags in most lines; check [source] use, "

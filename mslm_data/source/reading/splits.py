@@ -45,6 +45,9 @@ _WITHIN = re.compile(
     r"[a-z](?:(?P<train>train|trn)|(?P<validation>devel|dev)|(?P<test>test|tst))(?![a-z])"
 )
 """A split word at the end of a longer word, such as `engtrain` and `contest`: nobody can tell."""
+_NAME_WORD = re.compile(r"[^\W_]+")
+_LONGEST_NAME = 6
+"""Maximum number of words in a name that is no title."""
 _FEW_FILES = 12
 """Maximum number of files whose names a message lists, and of files that are asked about for a
 split word within a word. In larger folders names are documents."""
@@ -88,10 +91,17 @@ class Unread(NamedTuple):
 
 
 def _splits_in(name: str) -> list[str]:
-    """Return the splits in the name of a file or folder."""
+    """Return the splits in the name of a file or folder.
+
+    A long name is a title. Its split is its first or last word: `12_obama-to-test-new-waters.txt`
+    has none.
+    """
+    words = list(_NAME_WORD.finditer(name.removesuffix(".gz").partition(".")[0]))
+    inner = range(words[0].end(), words[-1].start()) if len(words) > _LONGEST_NAME else range(0)
     splits = {
         str(part.lastgroup)
         for word in _SPEAKS.finditer(name)
+        if word.start() not in inner
         for part in _SPLIT_WORD.finditer(word[0])
     }
     return sorted(splits, key=split_order)
@@ -110,6 +120,17 @@ def parse_split(name: str) -> str | None:
             f"{_advise({splits[0]: [f'*{name}*']})}"
         )
     return splits[0] if splits else None
+
+
+def keep_only(paths: Iterable[Path]) -> str:
+    """Return the advice to read some files only, with a line to copy if they are few."""
+    patterns: dict[str, list[str]] = {}
+    for path in paths:
+        splits = _splits_in(path.name)
+        patterns.setdefault(splits[0] if len(splits) == 1 else "train", []).append(f"*{path.name}")
+    if sum(map(len, patterns.values())) > _FEW_FILES:
+        return "leave it out with [source] splits"
+    return f"leave it out: {_advise(patterns)}"
 
 
 def _advise(patterns: Mapping[str, Collection[str]]) -> str:
@@ -376,7 +397,11 @@ def _check_left_out(
         first = given or others[0]
         (split, paths), *_ = by_split.items()
         patterns = {split: [f"*{min(paths).name}"]}
-        patterns.setdefault("train", []).append(first.below)
+        wanted = [first]
+        if num_assigned + len(others) <= _FEW_FILES:
+            patterns = {name: [f"*{path.name}" for path in by_split[name]] for name in by_split}
+            wanted = others
+        patterns.setdefault("train", []).extend(file.below for file in wanted)
         raise SourceError(
             f"{first.below}: expected a split in the name, as {split} in {min(paths).name}, got "
             f"{len(others)} file(s) without one; {_advise(patterns)}"

@@ -58,6 +58,8 @@ HEAD_LINES = 1000
 _DAMAGED = "\udcff"
 """Replaces a line with invalid UTF-8. A lone surrogate cannot occur in valid UTF-8."""
 _DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
+LAST = -1
+"""Number of the last column, whatever the number of columns of a row."""
 _FEW_TAGS = 1 << 9
 """Initial capacity for distinct tags in a scan."""
 
@@ -101,7 +103,7 @@ class TagColumns:
 
     Attributes:
         word: Column of the word.
-        tag: Column of the tag.
+        tag: Column of the tag, or `LAST`.
         is_tag: Whether a word is a valid tag.
         tabs: Whether a line that looks like a comment must contain a TAB to be read as a row. Set
             for files in which nearly any word is a valid tag.
@@ -134,7 +136,7 @@ class TagColumns:
 
     def _parse(self, line: str) -> tuple[str, str] | Reason:
         fields = split_fields(line)
-        if len(fields) <= max(self.word, self.tag):
+        if len(fields) <= max(self.word, self.tag) or (self.tag == LAST and len(fields) < 2):
             return Reason(
                 f"expected a token and a tag, got {len(fields)} field(s)",
                 code="fields of a token",
@@ -234,13 +236,17 @@ def scan(
     Args:
         data: Whole lines without document marks, from `clean` and `marks.divide`.
         first: Line number of the first line.
-        columns: The columns of words and tags.
+        columns: The columns of words and tags. If the tag is in the last one, other columns are
+            removed first, which takes several times longer.
         keep_empty: Whether a row without a word breaks its sentence. By default such rows are
             dropped, unless a mention begins with them. Layers are scanned with True, so that every
             scan has the same words.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
+    if columns.tag == LAST:
+        data = _with_two_columns(data, columns.word)
+        columns = replace(columns, word=0, tag=1)
     chars = np.frombuffer(data, np.uint8)
     num_lines = int(np.count_nonzero(chars == NEWLINE))
 
@@ -285,6 +291,16 @@ def scan(
         if is_empty.any():
             return _without_words(tagged, is_empty)
     return tagged
+
+
+def _with_two_columns(data: bytes, word: int) -> bytes:
+    """Keep a column of words and the last column of each row. Rows with fewer stay as they are."""
+    lines = _lines(data)
+    for number, line in enumerate(lines):
+        fields = split_fields(line)
+        if len(fields) > word + 1:
+            lines[number] = f"{fields[word]}\t{fields[-1]}"
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
 def _are_empty(

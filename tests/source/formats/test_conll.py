@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.source import Sample
+from mslm_data.source import Guess, Sample
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tagged_lines import not_a_tag
@@ -655,21 +655,13 @@ def test_read__agrees_about_brackets(tmp_path: Path, sentences: list[list[str]])
             assert len(record.spans) == line.count("(")
 
 
-@pytest.mark.parametrize(
-    ("data", "word_column"),
-    [
-        ("1\tAspirin\tB-D\n1\twas\tO\n\n2\tNo\tO\n2\tpain\tB-D\n", 1),
-        ("0 7 Aspirin B-D\n8 11 was O\n\n0 2 No O\n3 7 pain B-D\n", 2),
-    ],
-)
-def test_read__raises_if_the_first_column_has_no_letters(
-    tmp_path: Path, data: str, word_column: int
-) -> None:
-    data = "\n".join([data] * 10)
+def test_read__raises_if_the_first_column_has_no_letters(tmp_path: Path) -> None:
+    data = "0 7 Aspirin B-D\n8 11 was O\n\n0 2 No O\n3 7 pain B-D\n\n" * 10
+
     with pytest.raises(SourceError, match=r"f.tsv:1: expected words in column 0, got values with"):
         read(tmp_path, data)
 
-    found = read(tmp_path, data, word_column=word_column)
+    found = read(tmp_path, data, word_column=2)
     assert mentions(found) == [[("Aspirin", "D")], [("pain", "D")]] * 10
 
 
@@ -1163,3 +1155,74 @@ def test_read__agrees_with_the_slow_twin_on_real_corpora(real: Path, corpus: str
         assert [span.label for span in document.spans] == [
             label for spans in of_words for _, _, label in spans
         ]
+
+
+HEADED = "Sentence #\tWord\tTag\n" + "".join(
+    f"Sentence: {number}\tOslo\tB-LOC\nSentence: {number}\twins\tO\n\n" for number in range(30)
+)
+
+
+@pytest.mark.parametrize("data", [HEADED, HEADED.partition("\n")[2]], ids=["header", "bare"])
+def test_read__takes_no_sentence_number_for_words(tmp_path: Path, data: str) -> None:
+    # A row that is cut leaves fewer columns than the words' number.
+    data += "Sentence\n"
+
+    sample = Sample(tmp_path / "f.txt", data.encode())
+    documents = [record for record in read(tmp_path, data) if isinstance(record, Document)]
+
+    assert Conll().sniff(sample).why
+    assert {document.text for document in documents} == {"Oslo wins"}
+
+
+def test_sniff__takes_no_table_that_numbers_its_sentences(tmp_path: Path) -> None:
+    data = HEADED.replace("\n\n", "\n").encode()
+
+    assert Conll().sniff(Sample(tmp_path / "f.txt", data)) == Guess()
+
+
+UNEVEN = "Oslo\tN\tx\ty\tB-LOC\nwins\tV\tO\n\n" * 30
+
+
+@pytest.mark.parametrize("options", [{}, {"tag_column": -1}])
+def test_read__reads_tags_at_the_end_of_uneven_rows(
+    tmp_path: Path, options: dict[str, int]
+) -> None:
+    documents = read(tmp_path, UNEVEN, **options)
+
+    assert Conll().sniff(Sample(tmp_path / "f.tsv", UNEVEN.encode())).why
+    assert mentions(documents) == [[("Oslo", "LOC")]] * 30
+
+
+def test_read__reads_labels_before_words(tmp_path: Path) -> None:
+    data = "LOC-B\tOslo\n0\twins\n0\tagain\n\n" * 30
+
+    guess = Conll().sniff(Sample(tmp_path / "f.crf", data.encode()))
+
+    assert guess.options == {"scheme": "suffix"}
+    assert mentions(read(tmp_path, data, **guess.options)) == [[("Oslo", "LOC")]] * 30
+
+
+def test_sniff__asks_about_a_word_for_outside() -> None:
+    data = b"Oslo\tPlace\nwins\tother\nagain\tother\n\n" * 30
+
+    guess = Conll().sniff(Sample(Path("f.txt"), data))
+
+    assert not guess.why
+    assert guess.problem.endswith("set [source] scheme = 'label' and outside = 'other'")
+    table = "".join(f"{n} Smith\tother\n{n} Jones\tyes\n" for n in range(30)).encode()
+    assert Conll().sniff(Sample(Path("f.tsv"), table * 2)) == Guess()
+
+
+def test_settle__asks_about_a_file_without_tags(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("Oslo\tB-LOC\nwins\tO\n\n" * 9)
+    (tmp_path / "test.txt").write_text("Oslo\nwins\n\n" * 9)
+    (tmp_path / "dev.txt").write_text("\n")
+
+    with pytest.raises(SourceError) as asked:
+        Conll().settle([*tmp_path.iterdir()])
+
+    assert str(asked.value) == (
+        "test.txt: expected a token and a tag as in other files, got lines without tags; leave it "
+        "out: assign files to splits with [source] splits, such as splits = { train = "
+        "['*train.txt'], validation = ['*dev.txt'] }"
+    )

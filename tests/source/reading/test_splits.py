@@ -543,3 +543,28 @@ def test_unread__is_empty_if_all_files_are_read(tmp_path: Path) -> None:
 
     assert unread([tmp_path], by_split["train"], suffixes=[".tsv"], splits={}) == []
     assert unread([tmp_path / "a.tsv"], [tmp_path / "a.tsv"], suffixes=[".tsv"], splits={}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("12_obama-to-test-new-waters-soon.txt", None),
+        ("test_what-we-said-of-the-new-waters.txt", "test"),
+        ("what-we-said-of-the-new-waters-dev.txt.gz", "validation"),
+        ("ncbi-test-set-a-b.txt", "test"),
+    ],
+)
+def test_parse_split__takes_no_word_within_a_title(name: str, split: str | None) -> None:
+    assert parse_split(name) == split
+
+
+def test_sort_by_split__lists_all_of_a_few_files_to_copy(tmp_path: Path) -> None:
+    write(tmp_path, "GWtest.crf", "GWtrain.crf", "Ovid.crf", "Pliny.crf", "Caesar.crf")
+
+    with pytest.raises(SourceError) as asked:
+        sort_by_split([tmp_path], suffixes=[".crf"], splits={})
+
+    assert str(asked.value).endswith(
+        "splits = { train = ['*GWtrain.crf', 'Caesar.crf', 'Ovid.crf', 'Pliny.crf'], test = "
+        "['*GWtest.crf'] }"
+    )

@@ -28,18 +28,23 @@ BLANK = "___"
 BLANK_WORD = "_"
 """Word for a blank. It has no kind, and room for three characters only."""
 
-# Literals come first in the patterns, which makes the search many times faster.
-_BLANK = re.compile(r"___(?<!____)(?!_)")
-_MARK = re.compile(rf"\[\*\*|\*\*\]|{_BLANK.pattern}")
-_SIMPLE = re.compile(r"\[\*\*([^\[\]]*)\*\*\]")
-"""A placeholder without a nested placeholder."""
+
+def _nested(levels: int) -> str:
+    """Return the pattern of what is between two marks, with placeholders in so many levels."""
+    characters = r"[^\[*]++|\[(?!\*\*)|\*(?!\*\])"
+    if not levels:
+        return rf"(?:{characters})*+"
+    return rf"(?:{characters}|\[\*\*{_nested(levels - 1)}\*\*\])*+"
+
+
+_PLACEHOLDER = re.compile(rf"___(?<!____)(?!_)|\[\*\*({_nested(3)})\*\*\]")
 _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
 
 
 def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     """Find the outermost placeholders of a text, in order.
 
-    A placeholder in brackets may have several lines, be empty, or contain another. An opening mark
+    A placeholder in brackets may have several lines, be empty, or contain others. An opening mark
     that is never closed is text.
 
     Args:
@@ -47,43 +52,22 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
         handling: Text to tokenise: "keep" the characters, "token" one word for the kind, "drop"
             nothing.
     """
-    if _BLANK.search(text):
-        return _outermost(text, handling)
-    opening = text.count("[**")
-    if not opening:
+    # Searching for literals is many times faster than matching.
+    if "[**" not in text and BLANK not in text:
         return ()
 
-    # Fast path for nearly all notes: no placeholder is nested, and no mark is unmatched.
-    simple = list(_SIMPLE.finditer(text))
-    if len(simple) == opening == text.count("**]"):
-        return tuple(
-            [
-                Placeholder(match.start(), match.end(), _word(match[1], handling))
-                for match in simple
-                if len(match[0]) <= _LONGEST
-            ]
-        )
-    return _outermost(text, handling)
-
-
-def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
+    blank_word = {"keep": None, "token": BLANK_WORD, "drop": ""}[handling]
     found: list[Placeholder] = []
-    opened: list[int] = []  # starts of unmatched opening marks
-    for mark in _MARK.finditer(text):
-        if mark[0] == BLANK:
-            found.append(Placeholder(*mark.span(), _blank_word(handling)))
-        elif mark[0] == "[**":
-            opened.append(mark.start())
-        elif opened:
-            start = opened.pop()
-            end = mark.end()
-            if end - start > _LONGEST:
-                opened.clear()
-                continue
-            # Drop placeholders nested in this one.
-            while found and found[-1].start > start:
-                found.pop()
-            found.append(Placeholder(start, end, _word(text[start + 3 : end - 3], handling)))
+    position = 0
+    while match := _PLACEHOLDER.search(text, position):
+        start, position = match.span()
+        if position - start > _LONGEST:
+            # A stray mark, so the placeholders after it are not nested.
+            position = start + 1
+        elif match[1] is None:
+            found.append(Placeholder(start, position, blank_word))
+        else:
+            found.append(Placeholder(start, position, _word(match[1], handling)))
     return tuple(found)
 
 
@@ -103,10 +87,6 @@ def _word(content: str, handling: Handling) -> str | None:
         return ""
     # Dates are frequent, and recognised without the table.
     return "date" if _DATE.fullmatch(content) else kind(content)
-
-
-def _blank_word(handling: Handling) -> str | None:
-    return {"keep": None, "token": BLANK_WORD, "drop": ""}[handling]
 
 
 @functools.cache

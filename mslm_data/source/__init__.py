@@ -22,8 +22,7 @@ covers the common cases:
 | rows of JSON objects | `json_sources`: derive from `JsonRows` or `JsonVersions` |
 | rows with named fields of any kind | `shapes`, `json_rows`, `arrow_rows`, `cells` |
 | several annotations per document | `versions`: choose with `VersionOptions` |
-| tables with named columns (CSV, parquet) | `tables`, `csv_records` |
-| tables with or without a header | `plain_tables` |
+| tables (CSV, TSV, parquet) | `tables`, `csv_records` |
 | XML | `elements` |
 | other lines | `files.lines`, `records.cut_filled_lines`, `records.cut_at_gaps` |
 """

@@ -14,6 +14,7 @@ aside, placing of mentions, and the scheme of tags.
 | `JsonWithin` | a value within the one JSON value of a file |
 | `XmlElements` | an XML element |
 | `WholeFile` | a file |
+| `Rows` | a row of a table, of JSON lines or of Arrow |
 | `RowGroups` | consecutive rows of a table |
 | `ByFile` | chosen by file |
 """
@@ -32,15 +33,22 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.document import (
+    Document,
+    NotChosen,
+    Part,
+    Placeholder,
+    Sentence,
+    SetAside,
+)
 from mslm_data.data.reason import Reason
 from mslm_data.source.reading import json_rows, tags
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
-from mslm_data.source.reading.standoff import Annotation, OffsetSource
-from mslm_data.source.reading.tables import TableRow
+from mslm_data.source.reading.standoff import Annotation, OffsetSource, Placed
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE, make_word_document
 
@@ -91,12 +99,16 @@ class Findings:
         mentions: Mentions at offsets of the text.
         is_exact: Whether offsets count characters and ends are exclusive, whatever the options say.
         sentences: Sentences of `text`. Default: None, the source has no sentences.
+        placeholders: Placeholders of `text`.
 
         words: Instead of `text`: the words of each sentence. Default: None.
         glued: Indices of words that no space follows, counted over the document.
         spans: Mentions of words, counted over the document.
         late: Number of `spans` that begin with a continuing tag, such as I.
         late_by_i: Number of those that begin with I, as mentions of IOB1 do.
+
+        doc_label: Label of the document. Default: "", none.
+        not_chosen: Why the options exclude the record. Default: None, they do not.
 
         left_out: Reason -> number of mentions that the form leaves out.
         adjusted: Reason -> number of mentions whose position differs from the source's.
@@ -113,12 +125,16 @@ class Findings:
     mentions: list[Annotation] = field(default_factory=list)
     is_exact: bool = False
     sentences: Sequence[Sentence] | None = None
+    placeholders: tuple[Placeholder, ...] = ()
 
     words: list[list[str]] | None = None
     glued: set[int] = field(default_factory=set)
     spans: list[WordSpan] = field(default_factory=list)
     late: int = 0
     late_by_i: int = 0
+
+    doc_label: str = ""
+    not_chosen: NotChosen | None = None
 
     left_out: Counter[Reason] = field(default_factory=Counter)
     adjusted: Counter[str] = field(default_factory=Counter)
@@ -158,10 +174,11 @@ class Findings:
             )
         else:
             document = self._place(options)
-        if not self.left_out and not self.adjusted:
+        if not self.left_out and not self.adjusted and not self.doc_label:
             return document
         return replace(
             document,
+            doc_label=self.doc_label,
             unplaced=dict(Counter(document.unplaced) + self.left_out),
             adjusted=dict(Counter(document.adjusted) + self.adjusted),
         )
@@ -177,11 +194,22 @@ class Findings:
             text, sentences, placed = placing.lay_out(self.pieces, self.mentions)
         elif self.is_file:
             text, placed = placing.place_in_file(text, self.mentions)
-        else:
+        elif self.mentions:
             placed = placing.place(text, self.mentions)
+        else:
+            placed = Placed((), {}, {})
         if not text:
             raise RecordError(NO_TEXT)
-        return placed.document(self.id, text, sentences=sentences, place=self.place)
+        return Document(
+            id=self.id,
+            text=text,
+            spans=placed.spans,
+            sentences=sentences,
+            placeholders=self.placeholders,
+            unplaced=placed.unplaced,
+            adjusted=placed.adjusted,
+            place=self.place,
+        )
 
 
 class FormSource:
@@ -217,7 +245,7 @@ class FormSource:
         """Cut a file between records; see `Source.cut`."""
         return self.container.cut(self, part, target_bytes=target_bytes)
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each record; see `Source.read`."""
         # The beginning of the file is read at most once.
         is_iob1 = functools.cache(lambda: self._is_iob1(Path(part.path)))
@@ -229,6 +257,9 @@ class FormSource:
             found = Findings(record.id, record.place)
             try:
                 self.understand(record, found)
+                if found.not_chosen:
+                    yield found.not_chosen
+                    continue
                 if found.late:
                     num_regular = found.late_by_i if is_iob1() else 0
                     found.adjusted[LATE] += found.late - num_regular
@@ -386,15 +417,39 @@ class WholeFile(Container[object]):
         yield Record(stem(path), f"{path.name}:1", path, path)
 
 
+class Rows(Container[OptionsT]):
+    """A record for each row: its cells."""
+
+    def __init__(
+        self,
+        rows: Callable[[OptionsT, Part], Iterable[Row | SetAside]],
+        cut: Callable[[OptionsT, Part, int], Iterator[Part]],
+    ) -> None:
+        """Set the function that reads rows, and the one that cuts a file between them."""
+        self._rows = rows
+        self._cut = cut
+
+    def records(self, options: OptionsT, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        for row in self._rows(options, part):
+            if isinstance(row, SetAside):
+                yield row
+            else:
+                yield Record(row.numbered, row.place, row.value, path)
+
+    def cut(self, options: OptionsT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return self._cut(options, part, target_bytes)
+
+
 class RowGroups(Container[OptionsT]):
-    """A record for each group of rows of a table: its subgroups, each a list of `TableRow`.
+    """A record for each group of rows of a table: its subgroups, each a list of `Row`.
 
     A group or subgroup continues while its column has the same value, or none. A blank row ends a
     subgroup. In a table without a column of groups, each subgroup is a record.
     """
 
     def __init__(
-        self, rows: Callable[[OptionsT, Part], Iterator[TableRow]], *, group: str, subgroup: str
+        self, rows: Callable[[OptionsT, Part], Iterator[Row]], *, group: str, subgroup: str
     ) -> None:
         """Set the function that reads rows, and the roles of the two columns."""
         self._rows = rows
@@ -409,14 +464,14 @@ class RowGroups(Container[OptionsT]):
     def beginning(self, options: OptionsT, path: Path, /) -> Iterator[Record | SetAside]:
         return self.records(options, Part(str(path), 0, _SCHEME_BYTES))
 
-    def _divide(self, rows: Iterable[TableRow]) -> Iterator[list[list[TableRow]]]:
-        subgroups: list[list[TableRow]] = []
+    def _divide(self, rows: Iterable[Row]) -> Iterator[list[list[Row]]]:
+        subgroups: list[list[Row]] = []
         group: str | None = None
         subgroup: str | None = None
         for row in rows:
-            cells = {role: _cell(row, role) for role in row.roles}
+            cells = {role: _cell(row.value, role) for role in row.value}
             new_group = cells.pop(self._group, None)
-            new_subgroup = cells.pop(self._subgroup)
+            new_subgroup = cells.pop(self._subgroup, "")
             others_are_empty = all(cell == "" for cell in cells.values())
             if not new_group and not new_subgroup and others_are_empty:
                 subgroup = None
@@ -424,7 +479,7 @@ class RowGroups(Container[OptionsT]):
 
             begins_group = _begins(new_group, group)
             if begins_group or _begins(new_subgroup, subgroup):
-                if subgroups and (begins_group or self._group not in row.roles):
+                if subgroups and (begins_group or self._group not in row.value):
                     yield subgroups
                     subgroups = []
                 subgroups.append([])
@@ -436,10 +491,10 @@ class RowGroups(Container[OptionsT]):
             yield subgroups
 
 
-def _cell(row: TableRow, role: str) -> str | None:
+def _cell(cells: Cells, role: str) -> str | None:
     """Return a stripped value, "" for an empty cell, None for one that cannot be read."""
     try:
-        return (row.value(role) or "").strip()
+        return (cells[role] or "").strip()
     except RecordError:
         return None
 

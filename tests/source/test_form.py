@@ -27,10 +27,11 @@ from mslm_data.source.form import (
     WholeFile,
     XmlElements,
 )
+from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.records import NO_TOKEN, RecordError, decode_utf8
 from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS, Annotation, OffsetSource
-from mslm_data.source.reading.tables import TableRow
+from mslm_data.source.reading.tables import LazyCells
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE
 
@@ -215,14 +216,15 @@ def grouped(rows: list[str], roles: Sequence[str]) -> list[list[list[str]]]:
             raise RecordError(NO_TOKEN)
         return cell.replace("-", "")
 
-    def read_rows(_: object, __: Part) -> Iterator[TableRow]:
+    def read_rows(_: object, __: Part) -> Iterator[Row]:
         for number, cells in enumerate(rows):
-            yield TableRow(number, f"a:{number}", roles, functools.partial(value, cells))
+            yield Row(LazyCells(roles, functools.partial(value, cells)), str(number), f"a:{number}")
 
     container = RowGroups(read_rows, group="group", subgroup="subgroup")
     records = [one for one in container.records(None, Part("a")) if isinstance(one, Record)]
 
     assert [one.id for one in records] == [f"a:{number}" for number in range(len(records))]
     return [
-        [[rows[row.number][-1] for row in subgroup] for subgroup in one.content] for one in records
+        [[rows[int(row.numbered)][-1] for row in subgroup] for subgroup in one.content]
+        for one in records
     ]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import functools
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
+from mslm_data.source.form import Findings, FormSource, Record, Rows
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
-from mslm_data.source.reading.files import ends_with, stem
+from mslm_data.source.reading.files import ends_with, read_head
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError, check_id_column
 from mslm_data.source.reading.splits import find_candidates, sort_by_split
-from mslm_data.source.reading.tables import TableReader, TableRow
+from mslm_data.source.reading.tables import TableReader, find_layout
 
 _LONGEST_ID = 128
 # Values of the error flag, in lower case.
@@ -35,16 +37,23 @@ _COLUMNS = {
 """Shipped pipeline -> columns that identify its tables."""
 
 
-class _Note(NamedTuple):
-    """A usable note."""
+def _rows(notes: Notes, part: Part) -> Iterator[Row]:
+    """Read the rows of a part that belong to the split that is read."""
+    rows = notes.tables.rows(part)
+    if not notes._split or not notes.shares:
+        return rows
+    # The split of a damaged row is that of an unknown patient, so that it is counted only once.
+    return (row for row in rows if notes.assign_split(notes.find_patient(row)) == notes._split)
 
-    id: str
-    patient: str
-    text: str
-    place: str
+
+def _cut(notes: Notes, part: Part, target_bytes: int) -> Iterator[Part]:
+    """Cut a table between records, so that a part has about `target_bytes` of the split."""
+    # A part of the file holds the split's share of its notes, so parts must be longer.
+    share = notes.estimate_share(notes._split)
+    return notes.tables.cut(part, target_bytes=int(target_bytes / share))
 
 
-class Notes(Cohort, frozen=True, kw_only=True):
+class Notes(FormSource, Cohort, frozen=True, kw_only=True):
     r"""Tables and folders of notes, read as a stream. Defaults are those of MIMIC-III's NOTEEVENTS.
 
     Files are `.csv`, `.csv.gz`, `.parquet`, or `.txt` with one note each. A compressed file is one
@@ -60,6 +69,7 @@ class Notes(Cohort, frozen=True, kw_only=True):
 
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
+    container = Rows(_rows, _cut)
 
     id_column: Annotated[str, Meta(description="Column of the note's id.")] = "ROW_ID"
     patient_column: Annotated[
@@ -109,9 +119,7 @@ class Notes(Cohort, frozen=True, kw_only=True):
         """Recognise a table of MIMIC notes; see `Source.sniff`."""
         if not ends_with(sample.path, ".csv"):
             return Guess()
-        first_line = sample.head.removeprefix(BOM_UTF8).partition(b"\n")[0]
-        header = first_line.decode("utf-8", errors="replace")
-        pipeline = _pipeline_with(name.strip(' "\r') for name in header.split(","))
+        pipeline = _pipeline_with(self._column_names(sample))
         if not pipeline:
             return Guess()
         *names, last = _COLUMNS[pipeline]
@@ -136,7 +144,7 @@ class Notes(Cohort, frozen=True, kw_only=True):
             ) from None
 
     @functools.cached_property
-    def _tables(self) -> TableReader:
+    def tables(self) -> TableReader:
         columns = {
             "id": self.id_column,
             "patient": self.patient_column,
@@ -150,6 +158,11 @@ class Notes(Cohort, frozen=True, kw_only=True):
             separator=self.separator,
             text=self,
         )
+
+    def _column_names(self, sample: Sample) -> Sequence[str]:
+        separator = self.separator
+        layout = find_layout(sample.head, sample.path, self, separator=separator, header=True)
+        return layout.names
 
     def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:
         """Find the files of each split. With `shares`, every split has all files.
@@ -176,9 +189,9 @@ class Notes(Cohort, frozen=True, kw_only=True):
         for path in dict.fromkeys(paths):
             if not ends_with(path, ".csv"):
                 continue
-            names = self._tables.names(path)
+            names = self._column_names(Sample(path, read_head(path)))
             other = _pipeline_with(names)
-            if other and self.id_column.casefold() not in names:
+            if other and self.id_column and self.id_column.casefold() not in names:
                 *first, last = _COLUMNS[other]
                 raise SourceError(
                     f"{path}: expected a table with the column {self.id_column}, got one with "
@@ -191,9 +204,19 @@ class Notes(Cohort, frozen=True, kw_only=True):
             return {}
         # The sample is drawn from all splits, before any patient is excluded by it.
         everyone = replace(self, patients=0, _split="")
-        notes = (note for path in paths for note in everyone._notes(Part(str(path))))
-        patients = (note.patient for note in notes if isinstance(note, _Note))
+        patients = chain.from_iterable(everyone._list_patients(path) for path in paths)
         return {"patients_last": find_last_sampled(patients, size=self.patients, seed=self.seed)}
+
+    def _list_patients(self, path: Path) -> Iterator[str]:
+        """Yield the patient of each usable note of a file."""
+        for record in self.container.records(self, Part(str(path))):
+            if isinstance(record, SetAside):
+                continue
+            found = Findings(record.id, record.place)
+            with suppress(RecordError):
+                patient = self._read_note(record, found)
+                if not found.not_chosen:
+                    yield patient
 
     def for_split(self, split: str) -> Notes:
         """Return a source that reads only the patients of a split."""
@@ -203,68 +226,63 @@ class Notes(Cohort, frozen=True, kw_only=True):
         """Return the share of patients in a split; see `Source.estimate_share`."""
         return self.shares.get(split, 1.0)
 
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a table between records, so that a part has about `target_bytes` of the split."""
-        # A part of the file holds the split's share of its notes, so parts must be longer.
-        share = self.shares.get(self._split, 1.0)
-        return self._tables.cut(part, target_bytes=int(target_bytes / share))
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a note, or find out why it is not chosen."""
+        self._read_note(record, found)
+        found.placeholders = placeholders(found.text, self.placeholders)
 
-    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read each note, or the reason why it is not chosen; see `Source.read`.
+    def _read_note(self, record: Record, found: Findings) -> str:
+        """Read the text of a note if it is chosen, and return the patient.
 
         Raises:
-            SourceError: The file is not a table with these columns.
+            RecordError: The note cannot be used.
             ValueError: The largest digest of the sample is unknown; see `Source.settle`.
         """
-        for note in self._notes(part):
-            if isinstance(note, _Note):
-                yield Document(
-                    id=note.id,
-                    text=note.text,
-                    place=note.place,
-                    placeholders=placeholders(note.text, self.placeholders),
-                )
-            else:
-                yield note
+        cells = record.content
+        found.id = ""
+        found.id = self._note_id(cells, record.id)
+        patient = self._patient(cells, found.id)
+        found.not_chosen = self.refusal(patient, cells.get("category") or "")
+        if found.not_chosen:
+            return patient
+        if _is_withdrawn(cells):
+            raise RecordError(WITHDRAWN)
+        found.text = cells["text"] or ""
+        if not found.text:
+            raise RecordError("expected a note with text, got none")
+        return patient
 
-    def _notes(self, part: Part) -> Iterator[_Note | SetAside | NotChosen]:
-        """Read each note of the split, or the reason why it is not used."""
-        file_stem = stem(Path(part.path))
-        for row in self._tables.rows(part):
-            note = self._note(row, file_stem)
-            if note is not None:
-                yield note
-
-    def _note(self, row: TableRow, file_stem: str) -> _Note | SetAside | NotChosen | None:
-        """Read the note of a row, None if it belongs to another split."""
-        doc_id = ""
-        patient = None
+    def find_patient(self, row: Row) -> str | None:
+        """Return the patient of a row, None if it is unknown."""
         try:
-            doc_id = _checked_id(row.value("id") or f"{file_stem}:{row.number}")
-            patient = self._patient(row, doc_id)
-            if self.is_elsewhere(patient):
-                return None
-            not_chosen = self.refusal(patient, row.value("category") or "")
-            if not_chosen:
-                return not_chosen
-            if _is_withdrawn(row):
-                raise RecordError(WITHDRAWN)
-            text = row.value("text")
-            if not text:
-                raise RecordError("expected a note with text, got none")
-        except RecordError as error:
-            # A damaged record belongs to one split too, so that it is counted only once.
-            return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, error.reason)
-        return _Note(doc_id, patient, text, row.place)
+            return self._patient(row.value, self._note_id(row.value, row.numbered))
+        except RecordError:
+            return None
 
-    def _patient(self, row: TableRow, doc_id: str) -> str:
+    def _note_id(self, cells: Cells, numbered: str) -> str:
+        """Return an id that may appear in messages.
+
+        Raises:
+            RecordError: The id is too long or has several lines, so it may be the note's text.
+        """
+        doc_id: str = cells.get("id") or numbered
+        if len(doc_id) > _LONGEST_ID or not doc_id.isprintable():
+            raise RecordError(
+                Reason(
+                    f"expected an id of at most {_LONGEST_ID} characters in one line, got another",
+                    advice=NAME_THE_ID,
+                )
+            )
+        return doc_id
+
+    def _patient(self, cells: Cells, doc_id: str) -> str:
         """Return the patient of a note.
 
         Raises:
             RecordError: Neither the column nor the id gives a patient.
         """
-        if "patient" in row.roles:
-            patient = (row.value("patient") or "").strip()
+        if "patient" in cells:
+            patient: str = (cells["patient"] or "").strip()
         else:
             match = re.search(self.patient_pattern or ".+", doc_id)
             if match is None:
@@ -296,24 +314,8 @@ def _pipeline_with(names: Iterable[str]) -> str:
     return ""
 
 
-def _checked_id(doc_id: str) -> str:
-    """Return an id that may appear in messages.
-
-    Raises:
-        RecordError: The id is too long or has several lines, so it may be the note's text.
-    """
-    if len(doc_id) > _LONGEST_ID or not doc_id.isprintable():
-        raise RecordError(
-            Reason(
-                f"expected an id of at most {_LONGEST_ID} characters in one line, got another",
-                advice=NAME_THE_ID,
-            )
-        )
-    return doc_id
-
-
-def _is_withdrawn(row: TableRow) -> bool:
-    flag = (row.value("error") or "").strip().casefold()
+def _is_withdrawn(cells: Cells) -> bool:
+    flag = (cells.get("error") or "").strip().casefold()
     if flag in _STANDS:
         return False
     if flag in _WITHDRAWN:

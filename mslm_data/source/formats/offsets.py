@@ -7,29 +7,23 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
-from mslm_data.source.reading.encodings import TextSource
+from mslm_data.source.form import Container, Findings, FormSource, Record
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.files import ends_with, stem
-from mslm_data.source.reading.plain_tables import (
-    Column,
-    Header,
-    PlainRow,
-    PlainTable,
-    detect_table,
-    open_table,
-)
 from mslm_data.source.reading.records import RecordError, check_id_column, decode_utf8
 from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
+from mslm_data.source.reading.tables import Column, Header, Layout, find_layout, read_layout
 
 Chosen = Literal["all", "mentioned"]
 """Texts that become documents: all of them, or only those with a mention in the table."""
@@ -52,6 +46,7 @@ _OFFSET = re.compile(r"\s*([0-9]{1,18})\s*")
 _RANGE = re.compile(r"\s*([0-9]{1,18})[\s,:-]+([0-9]{1,18})\s*")
 _RANGE_WITHOUT_COMMA = re.compile(r"\s*([0-9]{1,18})[\s:-]+([0-9]{1,18})\s*")
 _NO_CONCEPT = "-1"
+_WITHOUT_MENTIONS = NotChosen("without mentions in this table")
 
 
 @dataclass
@@ -88,16 +83,39 @@ def _list_texts(folder: Path, mtime_ns: int) -> _TextFiles:  # noqa: ARG001 - pa
     return _TextFiles.from_paths(file for file in folder.iterdir() if ends_with(file, ".txt"))
 
 
-class _Text(NamedTuple):
-    """A text, or the reason why it cannot be read."""
+class _Texts(Container["Offsets"]):
+    """A record for each text of a table of mentions.
 
-    doc_id: str
-    place: str
-    text: str
-    problem: Reason | None = None
+    Its content is a function that reads the text, and the rows of the document, None if it has
+    none. Rows without a document come first, and documents without a text last.
+    """
+
+    def records(self, options: Offsets, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+
+        # The table is read first, as its rows may be in any order.
+        listed: dict[str, _Listed] = {}
+        yield from options.read_mentions(path, listed)
+
+        seen = set()
+        for text in options.list_texts(path):
+            seen.add(text.id)
+            yield text._replace(content=(text.content, listed.get(text.id)))
+
+        for doc_id, rows in listed.items():
+            if doc_id not in seen:
+                yield SetAside(
+                    doc_id,
+                    rows.place,
+                    Reason(
+                        "expected a text for each document of the table, found none for this one; "
+                        "check [source] texts and id_column"
+                    ),
+                    len(rows.annotations),
+                )
 
 
-class Offsets(OffsetTextSource, frozen=True, kw_only=True):
+class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     """Tables of mentions, with texts in separate files or in columns of another table.
 
     Each text is a document. Mentions without a text are set aside, as one record for each document
@@ -122,6 +140,7 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
 
     suffixes = (".tsv", ".csv", ".tab")
     segmenter = "clinical"
+    container = _Texts()
 
     pattern: Annotated[
         str, Meta(description="Pattern of the names of tables of mentions, as for `fnmatch`.")
@@ -199,10 +218,9 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise a table of mentions beside texts; see `Source.sniff`."""
-        table = detect_table(sample.head, sample.path, TextSource(), separator="", header="auto")
+        layout = find_layout(sample.head, sample.path, self, separator="", header="auto")
         has_columns = all(
-            any(table.column_number(name) is not None for name in _KNOWN[role])
-            for role in ("id", "start", "end", "label")
+            layout.find(*_KNOWN[role]) is not None for role in ("id", "start", "end", "label")
         )
         if not has_columns or not self._text_files(sample.path).paths:
             return Guess()
@@ -218,92 +236,70 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
         files = sort_by_split(
             inputs, suffixes=self.suffixes, splits=self.splits, pattern=self.pattern
         )
-        by_split = {
-            split: [path for path in paths if self._has_mentions(path)]
-            for split, paths in files.items()
-        }
-        by_split = {split: paths for split, paths in by_split.items() if paths}
+        by_split = {}
+        owners: dict[Path, Path] = {}
+        for split, paths in files.items():
+            tables = [path for path in paths if self._has_mentions(path)]
+            for path in tables:
+                self._check_texts(path, owners)
+            if tables:
+                by_split[split] = tables
         if not by_split:
             names = ", ".join(path.name for path in inputs)
             raise SourceError(
                 f"{names}: expected tables of mentions named '{self.pattern}', found none; set "
                 f"[source] pattern"
             )
-        self._check_texts([path for paths in by_split.values() for path in paths])
         return by_split
 
     def files(self, path: Path) -> list[Path]:
         """Return a table of mentions and its texts."""
         return [path, *self._text_files(path).paths]
 
-    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read rows without a document, then the texts in order, then documents without a text.
-
-        Raises:
-            SourceError: A table lacks columns that the options name.
-        """
-        path = Path(part.path)
-
-        # The table is read first, as its rows may be in any order.
-        listed: dict[str, _Listed] = {}
-        yield from self._read_mentions(path, listed)
-
-        seen = set()
-        for text in self._texts(path):
-            seen.add(text.doc_id)
-            yield self._document(text, listed.get(text.doc_id))
-
-        for doc_id, listed_document in listed.items():
-            if doc_id not in seen:
-                yield SetAside(
-                    doc_id,
-                    listed_document.place,
-                    Reason(
-                        "expected a text for each document of the table, found none for this one; "
-                        "check [source] texts and id_column"
-                    ),
-                    len(listed_document.annotations),
-                )
-
-    def _document(self, text: _Text, listed: _Listed | None) -> Document | SetAside | NotChosen:
-        if listed is None and self.documents == "mentioned":
-            return NotChosen("without mentions in this table")
-        if text.problem:
-            return SetAside(text.doc_id, text.place, text.problem)
-        if listed is not None and listed.problem is not None:
-            return listed.problem._replace(mentions=len(listed.annotations) + 1)
-
-        annotations = [] if listed is None else listed.annotations
-        bare, placed = self.place_in_file(text.text, annotations)
-        if not bare:
-            return SetAside(text.doc_id, text.place, Reason("expected text, got none"))
-        return placed.document(text.doc_id, bare, sentences=None, place=text.place)
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a text, and take its mentions."""
+        read_text, rows = record.content
+        if rows is None and self.documents == "mentioned":
+            found.not_chosen = _WITHOUT_MENTIONS
+            return
+        found.text = read_text()
+        found.is_file = True
+        if rows is None:
+            return
+        if rows.problem:
+            found.place = rows.problem.place
+            found.lost = len(rows.annotations) + 1
+            raise RecordError(rows.problem.reason)
+        found.mentions = rows.annotations
 
     # Mentions ------------------------------------------------------------------------------------
 
     def _has_mentions(self, path: Path) -> bool:
         return fits(path, self.pattern) and path.resolve() not in self._text_files(path).resolved
 
-    def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
-        """Add the rows of a table to `listed`. Yields rows that name no document."""
-        table = open_table(path, self, separator=self.separator, header=self.header)
+    def read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
+        """Add the rows of a table to `listed`. Yields rows that name no document.
+
+        Raises:
+            SourceError: The table lacks columns that the options name.
+        """
+        layout = read_layout(path, self, separator=self.separator, header=self.header)
+        numbers = self._mention_columns(layout)
         only = self._only_document(path) if self.id_column == "" else ""
-        for row in table.rows(self._mention_columns(table)):
-            place = f"{path.name}:{row.line}"
+        for row in layout.rows(numbers, keys=tuple(numbers)[:1]):
+            if not row.value:
+                continue
             try:
-                doc_id = only or row.cell("id").strip().removesuffix(".txt")
-                if not doc_id:
-                    raise RecordError("expected a row that names its document, got none")
+                doc_id = only or _read_id(row)
             except RecordError as error:
-                yield SetAside("", place, error.reason)
+                yield SetAside("", row.place, error.reason)
                 continue
 
-            listed_document = listed.setdefault(doc_id, _Listed(place))
+            rows = listed.setdefault(doc_id, _Listed(row.place))
             try:
-                listed_document.annotations.append(self._annotation(row))
+                rows.annotations.append(self._annotation(row.value))
             except RecordError as error:
-                problem = SetAside(doc_id, place, error.reason)
-                listed_document.problem = listed_document.problem or problem
+                rows.problem = rows.problem or SetAside(doc_id, row.place, error.reason)
 
     def _only_document(self, path: Path) -> str:
         """Return the only document of a table.
@@ -319,19 +315,21 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
             )
         return stem(texts[0])
 
-    def _annotation(self, row: PlainRow) -> Annotation:
-        start = row.cell("start")
-        end = row.cell("end")
-        # The last column may be missing if it is empty, so `cells` is used instead of `cell`.
-        concept = row.cells.get("concept", "").strip()
+    def _annotation(self, cells: Cells) -> Annotation:
+        start = cells.get("start") or ""
+        end = cells.get("end") or ""
+        try:
+            concept = (cells.get("concept") or "").strip()
+        except RecordError:
+            concept = ""  # the last column may be missing if it is empty
         return Annotation(
             _ranges(start) if self.end_column == "" else _range(start, end),
-            label=row.cell("label").strip() or self.label,
-            words=row.cell("words") or None,
+            label=(cells.get("label") or "").strip() or self.label,
+            words=cells.get("words") or None,
             concept="" if concept == _NO_CONCEPT else concept,
         )
 
-    def _mention_columns(self, table: PlainTable) -> dict[str, int]:
+    def _mention_columns(self, layout: Layout) -> dict[str, int]:
         """Return role -> column number.
 
         Raises:
@@ -345,29 +343,21 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
             "words": self.words_column,
             "concept": self.concept_column,
         }
-        needed = {"start"}
-        if self.id_column != "":
-            needed.add("id")
-        if self.end_column != "":
-            needed.add("end")
-        if not self.label:
-            needed.add("label")
-
+        needed = {"id", "start", "end"} if self.label else {"id", "start", "end", "label"}
         numbers: dict[str, int] = {}
         for role, column in options.items():
             if column == "":
                 continue
             # A column named by the user must exist; a known name only if the role is needed.
             names: Sequence[Column] = _KNOWN[role] if column == "auto" else (column,)
-            candidates = [table.column_number(name) for name in names]
-            number = next((number for number in candidates if number is not None), None)
+            number = layout.find(*names)
             if number is not None:
                 numbers[role] = number
             elif column != "auto" or role in needed:
                 raise SourceError(
-                    f"{table.path.name}:1: expected a column for the mentions' {role}, found none; "
-                    f"set [source] {role}_column to its name in the header, or to its number from "
-                    f"0"
+                    f"{layout.path.name}:1: expected a column for the mentions' {role}, found "
+                    f"none; set [source] {role}_column to its name in the header, or to its "
+                    "number from 0"
                 )
         return numbers
 
@@ -388,97 +378,116 @@ class Offsets(OffsetTextSource, frozen=True, kw_only=True):
         }
         return _TextFiles.from_paths(path.parent / name for name in names - {path.name})
 
-    def _check_texts(self, paths: Sequence[Path]) -> None:
-        """Check that every table has texts, and no two tables share them.
+    def _check_texts(self, path: Path, owners: dict[Path, Path]) -> None:
+        """Check that a table has texts, and does not share them. Adds them to `owners`.
+
+        Args:
+            path: The table.
+            owners: Text -> its table, for the tables before.
 
         Raises:
             SourceError: Names the tables.
         """
-        owners: dict[Path, Path] = {}
-        for path in paths:
-            texts = self._text_files(path).resolved
-            if not texts:
-                raise SourceError(
-                    f"{path}: expected its texts at '{self.texts}', relative to its folder, found "
-                    f"none; set [source] texts to a folder, or to the name of a table"
-                )
-            if self.documents == "mentioned":
-                continue
+        texts = self._text_files(path).resolved
+        if not texts:
+            raise SourceError(
+                f"{path}: expected its texts at '{self.texts}', relative to its folder, found "
+                f"none; set [source] texts to a folder, or to the name of a table"
+            )
+        if self.documents == "mentioned":
+            return
 
-            owner = next((owners[text] for text in texts if text in owners), None)
-            if owner is not None:
-                raise SourceError(
-                    f"{owner} and {path}: expected texts of their own for each table, got the "
-                    "same for both; choose one with [source] pattern, or set documents = "
-                    "'mentioned'"
-                )
-            owners |= dict.fromkeys(texts, path)
+        owner = next((owners[text] for text in texts if text in owners), None)
+        if owner is not None:
+            raise SourceError(
+                f"{owner} and {path}: expected texts of their own for each table, got the "
+                "same for both; choose one with [source] pattern, or set documents = "
+                "'mentioned'"
+            )
+        owners |= dict.fromkeys(texts, path)
 
-    def _texts(self, path: Path) -> Iterator[_Text]:
+    def list_texts(self, path: Path) -> Iterator[Record]:
+        """Yield a record for each text of a table: a function that reads the text."""
         for file in self._text_files(path).paths:
             if ends_with(file, ".txt"):
-                yield self._read_text_file(file)
+                read_text = functools.partial(self._read_file, file)
+                yield Record(stem(file), f"{file.name}:1", read_text, file)
             else:
-                yield from self._read_text_table(file)
+                yield from self._rows_of_texts(file)
 
-    def _read_text_file(self, path: Path) -> _Text:
-        place = f"{path.name}:1"
-        try:
-            return _Text(stem(path), place, decode_utf8(self.utf8(path)))
-        except RecordError as error:
-            return _Text(stem(path), place, "", error.reason)
+    def _read_file(self, path: Path) -> str:
+        return decode_utf8(self.utf8(path))
 
-    def _read_text_table(self, path: Path) -> Iterator[_Text]:
-        table = open_table(path, self, separator=self.separator, header=self._has_text_header(path))
-        doc_column, columns = self._find_text_columns(table)
+    def _rows_of_texts(self, path: Path) -> Iterator[Record]:
+        layout = read_layout(path, self, separator=self.separator, header=self.header)
+        if self.header == "auto":
+            layout = self._find_text_header(layout)
+        doc_column, columns = self._find_text_columns(layout)
         numbers = {"id": doc_column, **{str(number): number for number in columns}}
-        for row in table.rows(numbers):
-            place = f"{path.name}:{row.line}"
-            doc_id = row.cells.get("id", "").strip().removesuffix(".txt")
+        for row in layout.rows(numbers, keys=("id",)):
+            if not row.value:
+                continue
             try:
-                if not row.cell("id").strip():
-                    raise RecordError("expected a row that names its document, got none")
-                text = "\n".join(row.cell(str(number)) for number in columns)
-                yield _Text(doc_id, place, text.removesuffix("\n"))
-            except RecordError as error:
-                yield _Text(doc_id, place, "", error.reason)
+                doc_id = _read_id(row)
+            except RecordError:
+                doc_id = ""  # reading the text reports it
+            read_text = functools.partial(_read_cells, row, columns)
+            yield Record(doc_id, row.place, read_text, path)
 
-    def _has_text_header(self, path: Path) -> bool:
-        """Return whether a table of texts has a header.
+    def _find_text_header(self, layout: Layout) -> Layout:
+        """Find out whether a table of texts has a header.
 
         Decided by column names, because most texts contain no cell that is a number.
         """
-        if self.header != "auto":
-            return self.header
-        table = open_table(path, self, separator=self.separator, header=True)
+        layout = read_layout(layout.path, self, separator=self.separator, header=True)
         columns = [self.text_id_column, *self.text_columns]
-        if self.text_id_column == "auto" and not self.text_columns:
-            return bool(table.names) and table.names[0] in _TEXT_IDS
-        return any(isinstance(name, str) and name.casefold() in table.names for name in columns)
+        if columns == ["auto"]:
+            has_header = layout.names[:1] != [] and layout.names[0] in _TEXT_IDS
+        else:
+            has_header = any(
+                isinstance(name, str) and name.casefold() in layout.names for name in columns
+            )
+        return layout if has_header else replace(layout, names=())
 
-    def _find_text_columns(self, table: PlainTable) -> tuple[int, list[int]]:
+    def _find_text_columns(self, layout: Layout) -> tuple[int, list[int]]:
         """Return the column numbers of the document and of the text.
 
         Raises:
             SourceError: A column is missing.
         """
-        doc_column: int | None = 0
-        if self.text_id_column != "auto":
-            doc_column = table.column_number(self.text_id_column)
-        elif table.names:
-            known = [table.column_number(name) for name in _TEXT_IDS]
-            doc_column = next((number for number in known if number is not None), 0)
-        columns = [table.column_number(column) for column in self.text_columns]
+        doc_column = layout.find(self.text_id_column)
+        if self.text_id_column == "auto":
+            doc_column = layout.find(*_TEXT_IDS, 0)
+        columns = [layout.find(column) for column in self.text_columns]
         if not columns and doc_column is not None:
-            columns = list(range(doc_column + 1, table.width))
+            columns = list(range(doc_column + 1, layout.width))
 
         numbers = [number for number in columns if number is not None]
         if doc_column is None or len(numbers) != len(columns) or not numbers:
             raise SourceError(
-                f"{table.path.name}:1: expected columns for documents and their texts, found none; "
-                f"set [source] text_id_column and text_columns"
+                f"{layout.path.name}:1: expected columns for documents and their texts, found "
+                "none; set [source] text_id_column and text_columns"
             )
         return doc_column, numbers
+
+
+def _read_id(row: Row) -> str:
+    """Return the document of a row.
+
+    Raises:
+        RecordError: The row names none.
+    """
+    doc_id = (row.value["id"] or "").strip().removesuffix(".txt")
+    if not doc_id:
+        raise RecordError("expected a row that names its document, got none")
+    return doc_id
+
+
+def _read_cells(row: Row, columns: Iterable[int]) -> str:
+    """Return the text in the columns of a row."""
+    _read_id(row)
+    text = "\n".join(row.value[str(number)] or "" for number in columns)
+    return text.removesuffix("\n")
 
 
 def _range(start: str, end: str) -> list[tuple[int, int]]:

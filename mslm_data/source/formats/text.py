@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
+from mslm_data.source.form import (
+    Blocks,
+    ByFile,
+    Container,
+    FilledLines,
+    Findings,
+    FormSource,
+    Record,
+    Rows,
+    WholeFile,
+)
 from mslm_data.source.reading import arrow_rows, cells, json_rows
+from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.csv_records import Quotes
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
-from mslm_data.source.reading.records import (
-    NOT_UTF8,
-    RecordError,
-    check_id_column,
-    cut_at_gaps,
-    cut_filled_lines,
-)
-from mslm_data.source.reading.tables import TableReader
+from mslm_data.source.reading.records import NOT_UTF8, RecordError, check_id_column
+from mslm_data.source.reading.tables import LazyCells, TableReader
 
 Ints = npt.NDArray[np.int64]
-
-_TEXTS = (".txt", ".text")
-_TABLES = (".csv", ".tsv")
-_JSON = (".jsonl", ".ndjson")
-_ARROW = (".parquet", ".arrow")
 
 _LONGEST = 64 << 20
 """Maximum size in bytes of a file that is one document."""
@@ -40,7 +43,67 @@ _DAMAGED = "?"
 """Replaces a line that is not valid UTF-8."""
 
 
-class PlainText(TextSource, frozen=True, kw_only=True):
+def _table(options: PlainText, part: Part) -> TableReader:
+    is_csv = ends_with(Path(part.path), ".csv")
+    return TableReader(
+        columns={column: column for column in options.columns},
+        keys=(),
+        separator="" if is_csv else "\t",
+        text=options,
+        quotes=True if options.quotes == "auto" and is_csv else options.quotes,
+    )
+
+
+def _arrow_rows(options: PlainText, part: Part) -> Iterator[Row | SetAside]:
+    """Read the rows of an Arrow file, which may have names for integer labels."""
+    label = options.doc_label
+    names: Sequence[str] = ()
+    if label:
+        names = arrow_rows.class_names(arrow_rows.schema(Path(part.path))).get(label, ())
+
+    def read(row: cells.Cells, column: str) -> object:
+        value = row.get(column)
+        return cells.doc_label(value, label, names) if column == label else value
+
+    for row in arrow_rows.rows(part, columns=options.columns):
+        if isinstance(row, SetAside) or not names:
+            yield row
+        else:
+            named = LazyCells(options.columns, functools.partial(read, row.value))
+            yield row._replace(value=named)
+
+
+_ROWS: Mapping[tuple[str, ...], Rows[PlainText]] = {
+    (".csv", ".tsv"): Rows(
+        lambda options, part: _table(options, part).rows(part),
+        lambda options, part, size: _table(options, part).cut(part, target_bytes=size),
+    ),
+    (".jsonl", ".ndjson"): Rows(
+        lambda options, part: json_rows.rows(part, options),
+        lambda options, part, size: json_rows.cut(part, options, target_bytes=size),
+    ),
+    (".parquet", ".arrow"): Rows(
+        _arrow_rows, lambda _, part, size: arrow_rows.cut(part, target_bytes=size)
+    ),
+}
+"""Suffixes of files with rows -> their container."""
+_LINES: Mapping[str, Container[Any]] = {
+    "file": WholeFile(),
+    "line": FilledLines(),
+    "block": Blocks(),
+}
+"""Unit of documents -> container that cuts a file of lines between them."""
+
+
+def _find_container(path: Path, documents: str = "file") -> Container[Any]:
+    """Return the container of a file, for a unit of documents in lines."""
+    for suffixes, rows in _ROWS.items():
+        if ends_with(path, suffixes):
+            return rows
+    return _LINES[documents]
+
+
+class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
     """Texts without mentions, for adaptation, or for annotators to find mentions in.
 
     A file of lines (`.txt`, or any other file given directly) is one document, or has one document
@@ -56,7 +119,8 @@ class PlainText(TextSource, frozen=True, kw_only=True):
     The text is not assumed to be patients'. If it is, set `about.protected = true`.
     """
 
-    suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
+    suffixes = (".txt", ".text", *itertools.chain.from_iterable(_ROWS))
+    container = ByFile(_find_container)
     without_mentions: ClassVar[bool] = True
     segmenter: ClassVar[str] = "clinical"
 
@@ -92,43 +156,54 @@ class PlainText(TextSource, frozen=True, kw_only=True):
             )
         check_id_column(self.id_column, (self.text_column,))
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of the text, the id and the label, if they have one."""
+        return tuple(filter(None, (self.text_column, self.id_column, self.doc_label)))
+
     def is_lines(self, path: Path) -> bool:
         """Return whether a file has lines, and is neither a table nor JSON lines."""
-        return _kind(path) is None
+        return not ends_with(path, itertools.chain.from_iterable(_ROWS))
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines, blocks or rows; see `Source.cut`."""
-        path = Path(part.path)
-        kind = _kind(path)
-        if kind in _ARROW:
-            return arrow_rows.cut(part, target_bytes=target_bytes)
-        if kind in _TABLES:
-            return self._table(kind).cut(part, target_bytes=target_bytes)
-        unit = "line" if kind in _JSON else self.documents
-        if unit == "file" or not self.may_be_cut(part, target_bytes=target_bytes):
-            return iter([part])
-        if unit == "block":
-            return cut_at_gaps(part, target_bytes=target_bytes)
-        return cut_filled_lines(part, target_bytes=target_bytes)
+        container = _find_container(Path(part.path), self.documents)
+        return container.cut(self, part, target_bytes=target_bytes)
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""
-        if _kind(Path(part.path)) is not None:
-            yield from self._rows(part)
+        if not self.is_lines(Path(part.path)):
+            yield from super().read(part)
             return
-        for record in self.batches(part):
+        for record in self._batches_of_lines(part):
             if isinstance(record, Documents):
                 yield from record
             else:
                 yield record
 
-    def batches(self, part: Part) -> Iterator[Document | Documents | SetAside]:
+    def batches(self, part: Part) -> Iterator[Document | Documents | SetAside | NotChosen]:
         """Read the documents of a part. A file of lines gives one batch."""
-        path = Path(part.path)
-        if _kind(path) is not None:
-            yield from self._rows(part)
-            return
+        if self.is_lines(Path(part.path)):
+            return self._batches_of_lines(part)
+        return super().batches(part)
 
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a row."""
+        row = record.content
+        if not isinstance(row, Mapping):
+            raise RecordError("expected a JSON object, got another line")
+        found.id = cells.document_id(row.get(self.id_column)) or record.id
+        text = row.get(self.text_column)
+        if not isinstance(text, str) or not text:
+            raise RecordError(
+                f"expected text in column '{self.text_column}', got none, or a value that is not "
+                "text; set [source] text_column"
+            )
+        found.text = text
+        found.doc_label = cells.doc_label(row.get(self.doc_label), self.doc_label)
+
+    def _batches_of_lines(self, part: Part) -> Iterator[Document | Documents | SetAside]:
+        path = Path(part.path)
         data = self.utf8(path, part.start, part.stop)
         if self.documents == "file" and len(data) > _LONGEST:
             yield SetAside(
@@ -193,84 +268,6 @@ class PlainText(TextSource, frozen=True, kw_only=True):
         is_first = np.append(True, ~goes_on)
         is_last = np.append(~goes_on, True)
         return filled[is_first], filled[is_last]
-
-    def _rows(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a table or of JSON lines."""
-        path = Path(part.path)
-
-        # Integer labels have names only in Arrow files.
-        names: Sequence[str] = ()
-        if self.doc_label and _kind(path) in _ARROW:
-            names = arrow_rows.class_names(arrow_rows.schema(path)).get(self.doc_label, ())
-        for row in self._values(part):
-            doc_id = row.numbered
-            try:
-                if row.problem:
-                    raise RecordError(row.problem)
-                doc_id = cells.document_id(row.id) or doc_id
-                if not isinstance(row.text, str) or not row.text:
-                    raise RecordError(
-                        f"expected text in column '{self.text_column}', got none, or a "
-                        "value that is not text; set [source] text_column"
-                    )
-                label = cells.doc_label(row.label, self.doc_label, names)
-            except RecordError as error:
-                yield SetAside(doc_id, row.place, error.reason)
-                continue
-            yield Document(id=doc_id, text=row.text, place=row.place, doc_label=label)
-
-    def _values(self, part: Part) -> Iterator[_Row]:
-        """Read id, text and label of each row of a part."""
-        path = Path(part.path)
-        kind = _kind(path)
-        if kind in _ARROW:
-            columns = {self.text_column, self.id_column, self.doc_label}
-            yield from map(self._row, arrow_rows.rows(part, columns=columns))
-        elif kind in _JSON:
-            yield from map(self._row, json_rows.rows(part, self))
-        else:
-            for row in self._table(kind).rows(part):
-                numbered = f"{stem(path)}:{row.number}"
-                try:
-                    values = (row.value("id"), row.value("text"), row.value("label"))
-                    yield _Row(numbered, row.place, *values)
-                except RecordError as error:
-                    yield _Row(numbered, row.place, problem=error.reason)
-
-    def _table(self, kind: str | None) -> TableReader:
-        columns = {"text": self.text_column}
-        if self.id_column:
-            columns["id"] = self.id_column
-        if self.doc_label:
-            columns["label"] = self.doc_label
-        return TableReader(
-            columns=columns,
-            keys=(),
-            separator="\t" if kind == ".tsv" else "",
-            text=self,
-            quotes=True if self.quotes == "auto" and kind == ".csv" else self.quotes,
-        )
-
-    def _row(self, row: cells.Row | SetAside) -> _Row:
-        """Select the columns of id, text and label."""
-        if isinstance(row, SetAside):
-            return _Row(row.id, row.place, problem=row.reason)
-        if not isinstance(row.value, Mapping):
-            problem = Reason("expected a JSON object, got another line")
-            return _Row(row.numbered, row.place, problem=problem)
-        id_, text, label = map(row.value.get, (self.id_column, self.text_column, self.doc_label))
-        return _Row(row.numbered, row.place, id_, text, label)
-
-
-class _Row(NamedTuple):
-    """A row of a table. `problem` is the reason why it cannot be read."""
-
-    numbered: str
-    place: str
-    id: object = None
-    text: object = None
-    label: object = None
-    problem: Reason | None = None
 
 
 class _Lines(NamedTuple):
@@ -347,9 +344,3 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _kind(path: Path) -> str | None:
-    """Return the suffix of a table, None for a file of lines."""
-    kinds = (*_TABLES, *_JSON, *_ARROW)
-    return next((kind for kind in kinds if ends_with(path, kind)), None)

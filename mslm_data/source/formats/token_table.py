@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,12 +12,12 @@ from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, RowGroups
-from mslm_data.source.reading import csv_records, tags
-from mslm_data.source.reading.encodings import TextSource, marked, to_utf8
+from mslm_data.source.reading import tags
+from mslm_data.source.reading.cells import Row
+from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import ends_with
-from mslm_data.source.reading.plain_tables import open_table
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.tables import TableReader, TableRow
+from mslm_data.source.reading.tables import Layout, find_layout, read_layout
 from mslm_data.source.reading.tagged_lines import not_a_tag
 
 NAMES: Mapping[str, Sequence[str]] = {
@@ -43,25 +42,15 @@ def _separator(path: Path) -> str:
     return "\t" if ends_with(path, ".tsv") else ","
 
 
-def _rows(options: TokenTable, part: Part) -> Iterator[TableRow]:
+def _rows(options: TokenTable, part: Part) -> Iterator[Row]:
     """Read the rows of a part of a table.
 
     Raises:
         SourceError: The file is not a table with the columns.
     """
     path = Path(part.path)
-    separator = _separator(path)
-    if separator == ",":
-        reader = TableReader(columns={}, keys=(), separator=separator, text=options)
-        columns = options.find_columns(reader.names(path), path.name)
-        yield from dataclasses.replace(reader, columns=columns).rows(part)
-        return
-
-    table = open_table(path, options, separator=separator, header=True)
-    columns = options.find_columns(table.names, path.name)
-    numbers = {role: table.names.index(name) for role, name in columns.items()}
-    for number, row in enumerate(table.rows(numbers, part, with_blank=True)):
-        yield TableRow(number, f"{path.name}:{row.line}", columns, row.cell)
+    layout = read_layout(path, options, separator=_separator(path), header=True)
+    return layout.rows(options.find_columns(layout), part)
 
 
 class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
@@ -118,9 +107,9 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise a table of tokens; see `Source.sniff`."""
-        head = to_utf8(sample.head, marked(sample.head, "utf-8"))
-        names = csv_records.header_names(head, separator=_separator(sample.path), encoding="utf-8")
-        has_all = all(any(name in names for name in role_names) for role_names in NAMES.values())
+        separator = _separator(sample.path)
+        layout = find_layout(sample.head, sample.path, self, separator=separator, header=True)
+        has_all = all(layout.find(*names) is not None for names in NAMES.values())
         return Guess("its header names a sentence, a word and a tag" if has_all else "")
 
     def understand(self, record: Record, found: Findings) -> None:
@@ -140,15 +129,15 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
             found.words.append([word for word, _ in tokens])
             num_words += len(tokens)
 
-    def _read_token(self, row: TableRow, found: Findings) -> tuple[str, str]:
+    def _read_token(self, row: Row, found: Findings) -> tuple[str, str]:
         """Return the word and the tag of a row, which is the place of the error if it has none.
 
         Raises:
             RecordError: The row is malformed.
         """
         found.place = row.place
-        word = row.value("word") or ""
-        tag = (row.value("tag") or "").strip()
+        word = row.value["word"] or ""
+        tag = (row.value["tag"] or "").strip()
         if not word.strip():
             raise RecordError("expected a word and a tag in each row, got no word")
         if self.scheme == "label":
@@ -158,12 +147,8 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
             raise RecordError(not_a_tag(self.tag_column or "tag"))
         return word, tag
 
-    def find_columns(self, names: Sequence[str], file: str) -> dict[str, str]:
-        """Return role -> column name.
-
-        Args:
-            names: Columns of the table, in lower case.
-            file: Name of the file, for messages.
+    def find_columns(self, layout: Layout) -> dict[str, int]:
+        """Return role -> column number.
 
         Raises:
             SourceError: The column of a role is missing, or occurs twice.
@@ -175,14 +160,15 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
         }
         if self.document_column:
             options["document"] = self.document_column
-        columns = {}
+        numbers = {}
         for role, option in options.items():
             known = [option.casefold()] if option else NAMES[role]
-            column = next((name for name in known if names.count(name) == 1), None)
-            if column is None:
+            number = layout.find(*known)
+            if number is None:
                 raise SourceError(
-                    f"{file}:1: expected a header with one column {' or '.join(known)}, found "
-                    f"none or several; name the column with [source] {role}_column"
+                    f"{layout.path.name}:1: expected a header with one column "
+                    f"{' or '.join(known)}, found none or several; name the column with [source] "
+                    f"{role}_column"
                 )
-            columns[role] = column
-        return columns
+            numbers[role] = number
+        return numbers

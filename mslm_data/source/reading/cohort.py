@@ -114,10 +114,6 @@ class Cohort(TextSource, frozen=True, kw_only=True, dict=True):
                 return name
         return names[-1]
 
-    def is_elsewhere(self, patient: str | None) -> bool:
-        """Return whether a record belongs to another split than the one being read."""
-        return bool(self._split and self.shares) and self.assign_split(patient) != self._split
-
     @property
     def _last(self) -> str:
         if not self.patients_last:

@@ -1,43 +1,81 @@
 """Reads rows of tables by role, from separated values, parquet or texts.
 
-A role is the purpose of a column (`id`, `text` …). Options of a source map roles to columns.
+A role is the purpose of a column (`id`, `text` …). Options of a source map roles to columns. Tables
+whose columns are known are read by a `TableReader`. `find_layout` finds columns in the first row.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from mslm_data.data.document import Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
-from mslm_data.source.reading.cells import Row
+from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.csv_records import CsvTable, Quotes
-from mslm_data.source.reading.encodings import Encoding, TextReading, TextSource, opened_utf8
-from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
+from mslm_data.source.reading.encodings import (
+    Encoding,
+    TextReading,
+    TextSource,
+    marked,
+    opened_utf8,
+    to_utf8,
+)
+from mslm_data.source.reading.files import (
+    ends_with,
+    has_cr_lines,
+    lines,
+    opened,
+    plain_lines,
+    read_bytes,
+    stem,
+)
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
+Column = str | int
+"""A column: its name in the header, in any case, or its number, from 0."""
+Header = Literal["auto"] | bool
+"""Whether the first row is a header. "auto": it is, unless one of its cells is a number."""
 
-class TableRow(NamedTuple):
-    """A row of a table.
+_LONGEST_ROW = 1 << 20
+_SEPARATORS = "\t,;|"
+_NUMBER = re.compile(r"\s*\d[\d\s;,.:-]*")
 
-    Attributes:
-        number: Index of the row in the file, from 0.
-        place: Place of the row, for messages.
-        roles: Roles for which the row may have a value.
-        value: Function from a role to its value, None if empty. Raises RecordError if the value is
-            not text.
+
+class LazyCells(Mapping[str, Any]):
+    """The cells of a row: role -> value. In tables, values are text, and None or "" if empty.
+
+    A value is read on access, which raises RecordError if it is damaged or not text.
     """
 
-    number: int
-    place: str
-    roles: Collection[str]
-    value: Callable[[str], str | None]
+    __slots__ = ("_read", "_roles")
+
+    def __init__(self, roles: Collection[str], read: Callable[[str], object]) -> None:
+        """Set the roles that have a column, and the function that reads the value of a role."""
+        self._roles = roles
+        self._read = read
+
+    def __contains__(self, role: object) -> bool:
+        return role in self._roles
+
+    def __getitem__(self, role: str) -> Any:
+        if role not in self._roles:
+            raise KeyError(role)
+        return self._read(role)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._roles)
+
+    def __len__(self) -> int:
+        return len(self._roles)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +97,7 @@ class TableReader:
     text: TextReading = field(default_factory=TextSource)
     quotes: Quotes = True
 
-    def rows(self, part: Part) -> Iterator[TableRow]:
+    def rows(self, part: Part) -> Iterator[Row]:
         """Read the rows of a part.
 
         Raises:
@@ -83,23 +121,16 @@ class TableReader:
             table = self._open(file, path.name, self.text.encoding)
         return csv_records.cut(part, table, target_bytes=target_bytes)
 
-    def names(self, path: Path) -> list[str]:
-        """Return the column names of a `.csv` table in lower case."""
-        is_recoded = self._is_recoded(path)
-        encoding = "utf-8" if is_recoded else self.text.encoding
-        with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
-            beginning = file.read(csv_records.CHUNK)
-        return csv_records.header_names(beginning, separator=self.separator, encoding=encoding)
-
-    def _csv_rows(self, part: Part) -> Iterator[TableRow]:
+    def _csv_rows(self, part: Part) -> Iterator[Row]:
         path = Path(part.path)
+        file_stem = stem(path)
         is_recoded = self._is_recoded(path)
         encoding = "utf-8" if is_recoded else self.text.encoding
         with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
             table = self._open(file, path.name, encoding)
             for number, record in enumerate(table.records(file, part), start=part.first):
-                value = functools.partial(table.value, record)
-                yield TableRow(number, f"{path.name}:{record.line}", table.columns, value)
+                cells = LazyCells(table.columns, functools.partial(table.value, record))
+                yield Row(cells, f"{file_stem}:{number}", f"{path.name}:{record.line}")
 
     def _may_be_cut(self, part: Part, target_bytes: int) -> bool:
         may_be_cut = self.text.may_be_cut(part, target_bytes=target_bytes)
@@ -120,20 +151,18 @@ class TableReader:
             quotes=self.quotes,
         )
 
-    def _text_row(self, path: Path) -> TableRow:
+    def _text_row(self, path: Path) -> Row:
         """Read a text file as a row, with the file's name without suffix as id."""
 
-        def value(role: str) -> str | None:
+        def value(role: str) -> str:
             if role == "id":
                 return stem(path)
-            if role != "text":
-                return None
             return decode_utf8(self.text.utf8(path).removeprefix(BOM_UTF8))
 
-        return TableRow(0, f"{path.name}:1", ("id", "text"), value)
+        return Row(LazyCells(("id", "text"), value), stem(path), f"{path.name}:1")
 
 
-def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
+def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[Row]:
     """Read a range of rows of a parquet file. Places are `file:row`, from 1."""
     path = Path(part.path)
     names = arrow_rows.schema(path).names
@@ -147,9 +176,13 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
         )
 
     roles = {role: str(matches[name]) for role, name in columns.items()}
-    rows = arrow_rows.rows(part, columns=set(roles.values()))
-    for number, row in enumerate(rows, start=part.start):
-        yield TableRow(number, row.place, roles, functools.partial(_cell, row, roles))
+    for row in arrow_rows.rows(part, columns=set(roles.values())):
+        if isinstance(row, SetAside):
+            read = functools.partial(_raise, row.reason)
+            yield Row(LazyCells(roles, read), row.id, row.place)
+        else:
+            cells = LazyCells(roles, functools.partial(_typed_cell, row.value, roles))
+            yield row._replace(value=cells)
 
 
 def _match_column(name: str, present: Sequence[str]) -> str | None:
@@ -160,18 +193,17 @@ def _match_column(name: str, present: Sequence[str]) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _cell(row: Row | SetAside, roles: Mapping[str, str], role: str) -> str | None:
-    if isinstance(row, SetAside):
-        raise RecordError(row.reason)
-    return _as_text(row.value.get(roles.get(role, "")))
+def _raise(reason: Reason, _: str) -> str:
+    raise RecordError(reason)
 
 
-def _as_text(value: object) -> str | None:
+def _typed_cell(cells: Cells, roles: Mapping[str, str], role: str) -> str | None:
     """Convert a typed cell to text: whole numbers without a decimal point, NaN to None.
 
     Raises:
         RecordError: The cell has several values, or bytes that are not valid UTF-8.
     """
+    value = cells.get(roles[role])
     if isinstance(value, bytes):
         return decode_utf8(value)
     if isinstance(value, list | dict):
@@ -181,3 +213,148 @@ def _as_text(value: object) -> str | None:
     if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     return str(value)
+
+
+# Columns found in the first row -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of a table of separated values, with or without a header.
+
+    Quotes are supported in `.csv` files only. In others a quote is an ordinary character.
+
+    Attributes:
+        path: The file.
+        text: Encoding of the file.
+        separator: Separator of columns.
+        names: Column names in lower case, empty if there is no header.
+        width: Number of columns in the first row.
+    """
+
+    path: Path
+    text: TextReading
+    separator: str
+    names: Sequence[str]
+    width: int
+
+    def find(self, *columns: Column) -> int | None:
+        """Return the number of the first of some columns that the table has, None if it has none.
+
+        A name that occurs twice is no column.
+        """
+        for column in columns:
+            if isinstance(column, int):
+                if 0 <= column < self.width:
+                    return column
+            elif self.names.count(column.casefold()) == 1:
+                return self.names.index(column.casefold())
+        return None
+
+    def rows(
+        self,
+        numbers: Mapping[str, int],
+        part: Part | None = None,
+        *,
+        keys: Collection[str] = (),
+    ) -> Iterator[Row]:
+        """Read the rows after the header. Blank lines are rows without cells, but not in `.csv`.
+
+        Args:
+            numbers: Role -> column number.
+            part: Part of the file to read, including the header; None for the whole file.
+            keys: Roles for which every row has a value.
+
+        Raises:
+            SourceError: The file cannot be read, or is a `.csv` table without a header.
+        """
+        part = part or Part(str(self.path))
+        if not ends_with(self.path, ".csv"):
+            return self._plain_rows(numbers, part)
+        if not self.names:
+            raise SourceError(
+                f"{self.path.name}:1: expected a header, as .csv tables have one, got none; add "
+                f"one, or write the table with TABs as .tsv"
+            )
+        reader = TableReader(
+            columns={role: self.names[number] for role, number in numbers.items()},
+            keys=keys,
+            separator=self.separator,
+            text=self.text,
+        )
+        return reader.rows(part)
+
+    def _plain_rows(self, numbers: Mapping[str, int], part: Part) -> Iterator[Row]:
+        """Read the rows of a table without quotes, in which every line is a row."""
+        separator = self.separator.encode()
+        file_lines = lines(self.text.utf8(self.path, part.start, part.stop))
+        if self.names:
+            next((line for line in file_lines if line.data.strip()), None)
+        for number, line in enumerate(file_lines):
+            fields = line.data.split(separator)
+            read = functools.partial(self._plain_cell, fields, numbers)
+            cells = LazyCells(numbers if line.data.strip() else (), read)
+            yield Row(cells, f"{stem(self.path)}:{number}", f"{self.path.name}:{line.number}")
+
+    def _plain_cell(self, fields: Sequence[bytes], numbers: Mapping[str, int], role: str) -> str:
+        """Return a field of a line.
+
+        Raises:
+            RecordError: The line does not have it, or it is not valid UTF-8, or the line has more
+                fields than the table has columns.
+        """
+        column = numbers[role]
+        # A separator within a value moves those after it, so only the first column is certain.
+        # Separators at the end do not move anything.
+        if column > 0 and any(fields[self.width :]):
+            raise RecordError(
+                f"expected at most {self.width} columns, got {len(fields)}", code="too many columns"
+            )
+        if column >= len(fields):
+            raise RecordError(
+                f"expected at least {column + 1} columns, got {len(fields)}",
+                code=f"no column {column + 1}",
+            )
+        return decode_utf8(fields[column])
+
+
+def read_layout(path: Path, text: TextReading, *, separator: str, header: Header) -> Layout:
+    """Find the columns of a table in its file; see `find_layout`.
+
+    Raises:
+        SourceError: The file cannot be read.
+    """
+    head = read_bytes(path, 0, _LONGEST_ROW)
+    return find_layout(head, path, text, separator=separator, header=header)
+
+
+def find_layout(
+    head: bytes, path: Path, text: TextReading, *, separator: str, header: Header
+) -> Layout:
+    """Find the columns of a table in the first row of its file.
+
+    Args:
+        head: First bytes of the file.
+        path: The file.
+        text: Encoding of the file.
+        separator: One character. "" detects it: a TAB if the first row has one, else the most
+            frequent of `,`, `;` and `|`.
+        header: Whether the first row is a header. "auto": it is, unless one of its cells is a
+            number.
+    """
+    beginning = plain_lines(to_utf8(head, marked(head, text.encoding)), first=1)
+    rows = (line.data for line in lines(beginning))
+    row = next((row for row in rows if row.strip()), b"").decode("utf-8", errors="replace")
+
+    # Counting in the first row is enough: names rarely contain separators.
+    if not separator:
+        separator = "\t" if "\t" in row else max(_SEPARATORS, key=row.count)
+    fields = row.split(separator)
+    if ends_with(path, ".csv"):
+        fields = csv_records.header_names(beginning, separator=separator, encoding="utf-8")
+
+    has_header = header
+    if header == "auto":
+        has_header = not any(_NUMBER.fullmatch(name) for name in fields)
+    names = [name.strip().casefold() for name in fields] if has_header else []
+    return Layout(path=path, text=text, separator=separator, names=names, width=len(fields))

@@ -474,6 +474,7 @@ def test_find__names_the_pipeline_of_another_release(
     with pytest.raises(SourceError, match=r"column note_id, got .*; --source mimic reads it"):
         of_iv.find([table])
     assert Notes(id_column="NOTE_ID", category_column="", error_column="").find([note_module])
+    assert Notes(id_column="").find([table])
 
 
 def test_recognises__the_headers_of_mimic_iv() -> None:

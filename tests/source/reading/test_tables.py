@@ -6,20 +6,20 @@ import pytest
 
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.encodings import TextSource
-from mslm_data.source.reading.plain_tables import Header, PlainTable, open_table
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.tables import Header, Layout, read_layout
 
 
-def table(path: Path, text: str, *, separator: str = "", header: Header = "auto") -> PlainTable:
+def table(path: Path, text: str, *, separator: str = "", header: Header = "auto") -> Layout:
     path.write_text(text, encoding="utf-8", newline="")
-    return open_table(path, TextSource(), separator=separator, header=header)
+    return read_layout(path, TextSource(), separator=separator, header=header)
 
 
 @pytest.mark.parametrize(
     ("text", "separator"),
     [("a\tb,c,d\n", "\t"), ("a,b;c,d\n", ","), ("a;b;c,d\n", ";"), ("a|b\n", "|"), ("a\n", "\t")],
 )
-def test_open_table__finds_the_separator(tmp_path: Path, text: str, separator: str) -> None:
+def test_read_layout__finds_the_separator(tmp_path: Path, text: str, separator: str) -> None:
     assert table(tmp_path / "a.tsv", text).separator == separator
 
 
@@ -32,16 +32,24 @@ def test_open_table__finds_the_separator(tmp_path: Path, text: str, separator: s
         ("", [""]),
     ],
 )
-def test_open_table__a_row_with_numbers_is_no_header(
+def test_read_layout__a_row_with_numbers_is_no_header(
     tmp_path: Path, text: str, names: list[str]
 ) -> None:
     assert table(tmp_path / "a.tsv", text).names == names
 
 
-def test_number_of__is_by_name_or_by_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_read_layout__of_lines_ending_in_cr(tmp_path: Path, name: str) -> None:
+    found = table(tmp_path / name, "doc,start\ra,7\rb,8\r")
+
+    assert found.names == ["doc", "start"]
+    assert [row.value["id"] for row in found.rows({"id": 0})] == ["a", "b"]
+
+
+def test_find__is_by_name_or_by_number(tmp_path: Path) -> None:
     found = table(tmp_path / "a.tsv", "Doc\tStart\tx\tx\n")
 
-    assert [found.column_number(column) for column in ("START", 3, 4, -1, "x", "y")] == [
+    assert [found.find(column) for column in ("START", 3, 4, -1, "x", "y")] == [
         1,
         3,
         None,
@@ -49,22 +57,21 @@ def test_number_of__is_by_name_or_by_number(tmp_path: Path) -> None:
         None,
         None,
     ]
+    assert found.find("y", "start", "doc") == 1
 
 
 def test_rows__give_lines_and_cells(tmp_path: Path) -> None:
-    found = table(tmp_path / "a.tsv", 'doc\tstart\n\n"a"\t7\nb\n')
+    found = table(tmp_path / "a.tsv", '\ndoc\tstart\n\n"a"\t7\nb\n')
 
-    one, other = found.rows({"id": 0, "start": 1})
+    blank, one, other = found.rows({"id": 0, "start": 1})
 
-    assert (one.line, one.cells, one.cell("start"), one.cell("words")) == (
-        3,
-        {"id": '"a"', "start": "7"},
-        "7",
-        "",
-    )
-    assert (other.line, other.cell("id")) == (4, "b")
+    assert (blank.place, dict(blank.value)) == ("a.tsv:3", {})
+    assert (one.place, dict(one.value)) == ("a.tsv:4", {"id": '"a"', "start": "7"})
+    assert one.value.get("words") is None
+    assert (other.place, other.value["id"]) == ("a.tsv:5", "b")
+    assert "start" in other.value
     with pytest.raises(RecordError, match="expected at least 2 columns, got 1"):
-        other.cell("start")
+        other.value.get("start")
 
 
 def test_rows__with_a_separator_too_many_have_only_their_first_value(tmp_path: Path) -> None:
@@ -72,32 +79,22 @@ def test_rows__with_a_separator_too_many_have_only_their_first_value(tmp_path: P
 
     moved, other = found.rows({"id": 0, "words": 1, "label": 2})
 
-    assert moved.cell("id") == "a"
+    assert moved.value["id"] == "a"
     for role in ("words", "label"):
         with pytest.raises(RecordError, match="expected at most 3 columns, got 4"):
-            moved.cell(role)
-    assert (other.cell("words"), other.cell("label")) == ("red", "Sign")
-
-
-def test_rows__reads_other_roles_of_a_row_with_a_missing_value(tmp_path: Path) -> None:
-    found = table(tmp_path / "a.tsv", "doc\tstart\tcode\na\t7\n")
-
-    (row,) = found.rows({"id": 0, "start": 1, "concept": 2})
-
-    assert (row.cell("start"), row.cell("words")) == ("7", "")
-    with pytest.raises(RecordError, match="expected at least 3 columns, got 2"):
-        row.cell("concept")
+            moved.value[role]
+    assert (other.value["words"], other.value["label"]) == ("red", "Sign")
 
 
 def test_rows__of_csv_are_quoted(tmp_path: Path) -> None:
     found = table(tmp_path / "a.csv", '"doc","text"\r\na,"Red, ""sore""\nskin"\r\nb,"open\r\n')
 
-    one, other = found.rows({"id": 0, "text": 1})
+    one, other = found.rows({"id": 0, "text": 1}, keys=("id",))
 
-    assert (one.line, one.cell("text")) == (2, 'Red, "sore"\nskin')
-    assert other.line == 4
+    assert (one.place, one.value["text"]) == ("a.csv:2", 'Red, "sore"\nskin')
+    assert other.place == "a.csv:4"
     with pytest.raises(RecordError, match="each quote closed"):
-        other.cell("text")
+        other.value["text"]
 
 
 def test_rows__of_csv_need_a_header(tmp_path: Path) -> None:

@@ -43,13 +43,11 @@ class CsvRecord(NamedTuple):
 
     Attributes:
         start: First byte in the file.
-        stop: Byte after the last.
         line: Line number of the record's first line.
         match: Match of `CsvTable.pattern`; None if the record is damaged.
     """
 
     start: int
-    stop: int
     line: int
     match: re.Match[bytes] | None
 
@@ -60,7 +58,6 @@ class CsvTable:
 
     Attributes:
         columns: Role -> group of its column in `pattern`.
-        last: Group of the last column, -1 if no role uses it.
         body: First byte after the header.
         body_line: Line number after the header.
         encoding: Encoding of the fields.
@@ -73,7 +70,6 @@ class CsvTable:
     """
 
     columns: Mapping[str, int]
-    last: int
     body: int
     body_line: int
     pattern: re.Pattern[bytes]
@@ -82,13 +78,13 @@ class CsvTable:
     keys: Mapping[str, re.Pattern[str]]
     quotes: Quotes
 
-    def value(self, record: CsvRecord, role: str) -> str | None:
-        """Return a field; None for NULL (an empty field without quotes) and for a missing column.
+    def value(self, match: re.Match[bytes] | None, role: str) -> str | None:
+        """Return a field of a record; None for NULL, which is an empty field without quotes.
 
         Raises:
             RecordError: The record is damaged, or the field is not valid UTF-8.
         """
-        if record.match is None:
+        if match is None:
             raise RecordError(
                 Reason(
                     "expected a record with as many columns as the header and each quote closed, "
@@ -96,11 +92,7 @@ class CsvTable:
                     advice={"separator": "set the separator of columns with source.separator"},
                 )
             )
-        group = self.columns.get(role)
-        if group is None:
-            return None
-
-        raw = record.match[group]
+        raw = match[self.columns[role]]
         is_quoted = raw.startswith(b'"')
         if is_quoted and self.quotes == "auto":
             raise RecordError(
@@ -113,7 +105,9 @@ class CsvTable:
                     },
                 )
             )
-        value = _plain(raw, is_last=group == self.last, has_quotes=self.quotes is True)
+        value = raw
+        if is_quoted and self.quotes is True:
+            value = _unquoted(raw)
         # `""` is an empty text; an empty field is NULL.
         if not value and not is_quoted:
             return None
@@ -137,7 +131,7 @@ class CsvTable:
                 window.skip_line()
                 while not window.is_over() and not self._begins(window):
                     window.skip_line()
-            yield CsvRecord(start, window.offset, line, match)
+            yield CsvRecord(start, line, match)
 
     def _begins(self, window: _Window) -> bool:
         """Return whether a record begins at the window's position.
@@ -148,10 +142,9 @@ class CsvTable:
         match = window.match(self.pattern)
         if match is None:
             return window.match(self.beginning) is not None
-        record = CsvRecord(0, 0, 0, match)
         try:
             return all(
-                form.fullmatch(self.value(record, role) or "") for role, form in self.keys.items()
+                form.fullmatch(self.value(match, role) or "") for role, form in self.keys.items()
             )
         except RecordError:
             return False
@@ -175,28 +168,26 @@ class _Window:
         self._left = stop - start if stop >= 0 else -1
 
         # `_data` has the bytes of the file from `_base`; the window is at `_position` in `_data`.
-        # `_end` is the end of the part in the file, -1 until it has been read.
         self._data = b""
         self._position = 0
         self._base = start
-        self._end = -1
+        self._is_read = False
 
     @property
     def offset(self) -> int:
         """Position in the file."""
-        here = self._base + self._position
-        return here if self._end < 0 else min(here, self._end)
+        return self._base + self._position
 
     def is_over(self) -> bool:
         """Return whether no bytes are left."""
-        while self._position >= len(self._data) and self._end < 0:
+        while self._position >= len(self._data) and not self._is_read:
             self._grow()
         return self._position >= len(self._data)
 
     def skip_blank(self) -> bool:
         """Skip blank lines, and return whether any bytes are left."""
         while not self.is_over():
-            if len(self._data) - self._position < 2 and self._end < 0:
+            if len(self._data) - self._position < 2 and not self._is_read:
                 self._grow()
             if self._data.startswith(b"\n", self._position):
                 self.advance(self._position + 1)
@@ -208,7 +199,7 @@ class _Window:
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Match at the window's position, reading up to `LONGEST` bytes if needed."""
-        while (match := pattern.match(self._data, self._position)) is None and self._end < 0:
+        while (match := pattern.match(self._data, self._position)) is None and not self._is_read:
             if len(self._data) - self._position >= LONGEST:
                 break
             self._grow()
@@ -218,7 +209,7 @@ class _Window:
 
     def skip_line(self) -> None:
         """Move to the next line, discarding the bytes before it."""
-        while (end := self._data.find(b"\n", self._position)) < 0 and self._end < 0:
+        while (end := self._data.find(b"\n", self._position)) < 0 and not self._is_read:
             self._position = len(self._data)
             self._grow()
         self.advance(end + 1 if end >= 0 else len(self._data))
@@ -240,7 +231,7 @@ class _Window:
         self._data = self._data[self._position :] + piece
         self._position = 0
         if not piece:
-            self._end = self._base + len(self._data)
+            self._is_read = True
             if self._data and not self._data.endswith(b"\n"):
                 self._data += b"\n"
 
@@ -313,7 +304,6 @@ def open_table(
     # Several roles may share a column. Each column has one group in the pattern.
     numbers = {role: names.index(name.casefold()) for role, name in columns.items()}
     captured = sorted(set(numbers.values()))
-    last_column = len(names) - 1
     pattern = _pattern(separator, width=len(names), captured=captured, has_quotes=quotes is True)
     first = pattern.match(beginning, header.end())
     values = _fields(first[0], separator, encoding) if first else []
@@ -327,7 +317,6 @@ def open_table(
     groups = {number: group for group, number in enumerate(captured, start=1)}
     return CsvTable(
         columns={role: groups[number] for role, number in numbers.items()},
-        last=groups.get(last_column, -1),
         body=min(header.end(), len(beginning)),
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
@@ -424,18 +413,13 @@ def _header(beginning: bytes, separator: str) -> re.Match[bytes] | None:
 def _fields(record: bytes, separator: str, encoding: Encoding) -> list[str]:
     """Return all fields of a record with its line end, replacing invalid bytes."""
     mark, field = _marked(separator)
-    matches = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|(\r?\n))", record)
-    return [
-        _plain(match[1], is_last=match[2] is not None).decode(encoding, errors="replace")
-        for match in matches
-    ]
+    matches = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|\r?\n)", record)
+    values = (_unquoted(match[1]) if match[1].startswith(b'"') else match[1] for match in matches)
+    return [value.decode(encoding, errors="replace") for value in values]
 
 
-def _plain(field: bytes, *, is_last: bool, has_quotes: bool = True) -> bytes:
-    """Return a field's value. The last field may end with the CR of a CRLF."""
-    if has_quotes and field.startswith(b'"'):
-        return field[1:-1].replace(b'""', b'"')
-    return field.removesuffix(b"\r") if is_last else field
+def _unquoted(field: bytes) -> bytes:
+    return field[1:-1].replace(b'""', b'"')
 
 
 def _marked(separator: str) -> tuple[bytes, bytes]:
@@ -444,7 +428,13 @@ def _marked(separator: str) -> tuple[bytes, bytes]:
     A field that does not begin with a quote may contain quotes, as in other CSV readers.
     """
     mark = re.escape(separator.encode())
-    return mark, _QUOTED + rb"|(?:[^\"\n" + mark + rb"][^\n" + mark + rb"]*+)?"
+    return mark, _QUOTED + rb'|(?!")' + _unquoted_pattern(mark)
+
+
+def _unquoted_pattern(mark: bytes) -> bytes:
+    """Return the pattern of a field without quotes. The CR of a CRLF is not part of it."""
+    characters = rb"[^\r\n" + mark + rb"]*+"
+    return characters + rb"(?:\r(?!\n)" + characters + rb")*+"
 
 
 def _pattern(
@@ -464,7 +454,7 @@ def _pattern(
     """
     mark, field = _marked(separator)
     if not has_quotes:
-        field = rb"[^\n" + mark + rb"]*+"
+        field = _unquoted_pattern(mark)
     if width is None:
         return re.compile(rb"(?:" + field + rb")(?:" + mark + rb"(?:" + field + rb"))*+\r?\n")
     fields = [(b"(" if number in captured else b"(?:") + field + b")" for number in range(width)]

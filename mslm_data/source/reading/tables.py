@@ -129,7 +129,7 @@ class TableReader:
         with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
             table = self._open(file, path.name, encoding)
             for number, record in enumerate(table.records(file, part), start=part.first):
-                cells = LazyCells(table.columns, functools.partial(table.value, record))
+                cells = LazyCells(table.columns, functools.partial(table.value, record.match))
                 yield Row(cells, f"{file_stem}:{number}", f"{path.name}:{record.line}")
 
     def _may_be_cut(self, part: Part, target_bytes: int) -> bool:

@@ -6,6 +6,7 @@ A source of text files derives from `TextSource` and reads bytes with its method
 from __future__ import annotations
 
 import codecs
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -220,22 +221,17 @@ class _Recoding:
         self._restart()
 
     def _restart(self) -> None:
-        self._file.seek(0)
-        self._decoder = codecs.getincrementaldecoder(self._encoding)(DAMAGED)
+        self._pieces = _recoded(self._file, self._encoding)
         self._data = b""  # converted, not yet read
         self._position = 0
-        self._is_over = False
-        self._ends_in_cr = False
-        # `_grow` must not convert CR before the first chunk shows whether the file has LF.
-        self._grow()
-        self._ends_in_cr = has_cr_lines(self._data)
-        if self._ends_in_cr:
-            self._data = self._data.replace(b"\r", b"\n")
 
     def read(self, size: int = -1) -> bytes:
         """Read as any file does."""
-        while not self._is_over and (size < 0 or len(self._data) < size):
-            self._grow()
+        while size < 0 or len(self._data) < size:
+            piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._data += piece
         stop = len(self._data) if size < 0 else size
         piece = self._data[:stop]
         self._data = self._data[stop:]
@@ -250,9 +246,14 @@ class _Recoding:
         while self._position < position and self.read(min(_CHUNK, position - self._position)):
             pass
 
-    def _grow(self) -> None:
-        piece = self._file.read(_CHUNK)
-        self._is_over = not piece
-        text = self._decoder.decode(piece, final=not piece)
+
+def _recoded(file: BinaryIO, encoding: Encoding) -> Iterator[bytes]:
+    """Yield a file in pieces of UTF-8, with CR converted to LF if the first piece has no LF."""
+    file.seek(0)
+    raw = iter(functools.partial(file.read, _CHUNK), b"")
+    ends_in_cr: bool | None = None
+    for text in codecs.iterdecode(raw, encoding, DAMAGED):
         data = text.encode("utf-8", "surrogatepass")
-        self._data += data.replace(b"\r", b"\n") if self._ends_in_cr else data
+        if ends_in_cr is None:
+            ends_in_cr = has_cr_lines(data)
+        yield data.replace(b"\r", b"\n") if ends_in_cr else data

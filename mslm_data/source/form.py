@@ -14,7 +14,7 @@ aside, placing of mentions, and the scheme of tags.
 | `JsonWithin` | a value within the one JSON value of a file |
 | `XmlElements` | an XML element |
 | `WholeFile` | a file |
-| `Rows` | a row of a table, of JSON lines or of Arrow |
+| `SingleRows` | a row of a table, of JSON lines or of Arrow |
 | `RowGroups` | consecutive rows of a table |
 | `ByFile` | chosen by file |
 """
@@ -417,7 +417,7 @@ class WholeFile(Container[object]):
         yield Record(stem(path), f"{path.name}:1", path, path)
 
 
-class Rows(Container[OptionsT]):
+class SingleRows(Container[OptionsT]):
     """A record for each row: its cells."""
 
     def __init__(

@@ -17,7 +17,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import Findings, FormSource, Record, Rows
+from mslm_data.source.form import Findings, FormSource, Record, SingleRows
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
 from mslm_data.source.reading.files import ends_with, read_head
@@ -69,7 +69,7 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
 
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
-    container = Rows(_rows, _cut)
+    container = SingleRows(_rows, _cut)
 
     id_column: Annotated[str, Meta(description="Column of the note's id.")] = "ROW_ID"
     patient_column: Annotated[
@@ -145,6 +145,7 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
 
     @functools.cached_property
     def tables(self) -> TableReader:
+        """Reader of files, with the columns of the options."""
         columns = {
             "id": self.id_column,
             "patient": self.patient_column,

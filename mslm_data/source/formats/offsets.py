@@ -23,7 +23,7 @@ from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.records import RecordError, check_id_column, decode_utf8
 from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
-from mslm_data.source.reading.tables import Column, Header, Layout, find_layout, read_layout
+from mslm_data.source.reading.tables import Column, Header, TableLayout, find_layout, read_layout
 
 Chosen = Literal["all", "mentioned"]
 """Texts that become documents: all of them, or only those with a mention in the table."""
@@ -329,7 +329,7 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
             concept="" if concept == _NO_CONCEPT else concept,
         )
 
-    def _mention_columns(self, layout: Layout) -> dict[str, int]:
+    def _mention_columns(self, layout: TableLayout) -> dict[str, int]:
         """Return role -> column number.
 
         Raises:
@@ -434,7 +434,7 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
             read_text = functools.partial(_read_cells, row, columns)
             yield Record(doc_id, row.place, read_text, path)
 
-    def _find_text_header(self, layout: Layout) -> Layout:
+    def _find_text_header(self, layout: TableLayout) -> TableLayout:
         """Find out whether a table of texts has a header.
 
         Decided by column names, because most texts contain no cell that is a number.
@@ -449,7 +449,7 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
             )
         return layout if has_header else replace(layout, names=())
 
-    def _find_text_columns(self, layout: Layout) -> tuple[int, list[int]]:
+    def _find_text_columns(self, layout: TableLayout) -> tuple[int, list[int]]:
         """Return the column numbers of the document and of the text.
 
         Raises:

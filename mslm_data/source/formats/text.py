@@ -24,7 +24,7 @@ from mslm_data.source.form import (
     Findings,
     FormSource,
     Record,
-    Rows,
+    SingleRows,
     WholeFile,
 )
 from mslm_data.source.reading import arrow_rows, cells, json_rows
@@ -73,16 +73,16 @@ def _arrow_rows(options: PlainText, part: Part) -> Iterator[Row | SetAside]:
             yield row._replace(value=named)
 
 
-_ROWS: Mapping[tuple[str, ...], Rows[PlainText]] = {
-    (".csv", ".tsv"): Rows(
+_ROWS: Mapping[tuple[str, ...], SingleRows[PlainText]] = {
+    (".csv", ".tsv"): SingleRows(
         lambda options, part: _table(options, part).rows(part),
         lambda options, part, size: _table(options, part).cut(part, target_bytes=size),
     ),
-    (".jsonl", ".ndjson"): Rows(
+    (".jsonl", ".ndjson"): SingleRows(
         lambda options, part: json_rows.rows(part, options),
         lambda options, part, size: json_rows.cut(part, options, target_bytes=size),
     ),
-    (".parquet", ".arrow"): Rows(
+    (".parquet", ".arrow"): SingleRows(
         _arrow_rows, lambda _, part, size: arrow_rows.cut(part, target_bytes=size)
     ),
 }

@@ -17,7 +17,7 @@ from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.tables import Layout, find_layout, read_layout
+from mslm_data.source.reading.tables import TableLayout, find_layout, read_layout
 from mslm_data.source.reading.tagged_lines import not_a_tag
 
 NAMES: Mapping[str, Sequence[str]] = {
@@ -147,7 +147,7 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
             raise RecordError(not_a_tag(self.tag_column or "tag"))
         return word, tag
 
-    def find_columns(self, layout: Layout) -> dict[str, int]:
+    def find_columns(self, layout: TableLayout) -> dict[str, int]:
         """Return role -> column number.
 
         Raises:

@@ -219,7 +219,7 @@ def _typed_cell(cells: Cells, roles: Mapping[str, str], role: str) -> str | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class TableLayout:
     """The columns of a table of separated values, with or without a header.
 
     Quotes are supported in `.csv` files only. In others a quote is an ordinary character.
@@ -318,7 +318,7 @@ class Layout:
         return decode_utf8(fields[column])
 
 
-def read_layout(path: Path, text: TextReading, *, separator: str, header: Header) -> Layout:
+def read_layout(path: Path, text: TextReading, *, separator: str, header: Header) -> TableLayout:
     """Find the columns of a table in its file; see `find_layout`.
 
     Raises:
@@ -330,7 +330,7 @@ def read_layout(path: Path, text: TextReading, *, separator: str, header: Header
 
 def find_layout(
     head: bytes, path: Path, text: TextReading, *, separator: str, header: Header
-) -> Layout:
+) -> TableLayout:
     """Find the columns of a table in the first row of its file.
 
     Args:
@@ -357,4 +357,4 @@ def find_layout(
     if header == "auto":
         has_header = not any(_NUMBER.fullmatch(name) for name in fields)
     names = [name.strip().casefold() for name in fields] if has_header else []
-    return Layout(path=path, text=text, separator=separator, names=names, width=len(fields))
+    return TableLayout(path=path, text=text, separator=separator, names=names, width=len(fields))

@@ -7,10 +7,10 @@ import pytest
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.tables import Header, Layout, read_layout
+from mslm_data.source.reading.tables import Header, TableLayout, read_layout
 
 
-def table(path: Path, text: str, *, separator: str = "", header: Header = "auto") -> Layout:
+def table(path: Path, text: str, *, separator: str = "", header: Header = "auto") -> TableLayout:
     path.write_text(text, encoding="utf-8", newline="")
     return read_layout(path, TextSource(), separator=separator, header=header)
 

@@ -286,7 +286,7 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         layout = read_layout(path, self, separator=self.separator, header=self.header)
         numbers = self._mention_columns(layout)
         only = self._only_document(path) if self.id_column == "" else ""
-        for row in layout.rows(numbers, keys=tuple(numbers)[:1]):
+        for row in layout.rows(numbers):
             if not row.value:
                 continue
             try:
@@ -419,12 +419,12 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         return decode_utf8(self.utf8(path))
 
     def _rows_of_texts(self, path: Path) -> Iterator[Record]:
-        layout = read_layout(path, self, separator=self.separator, header=self.header)
-        if self.header == "auto":
-            layout = self._find_text_header(layout)
+        layout = read_layout(path, self, separator=self.separator, header=self.header is not False)
+        if self.header == "auto" and not self._has_text_header(layout.names):
+            layout = replace(layout, names=())
         doc_column, columns = self._find_text_columns(layout)
         numbers = {"id": doc_column, **{str(number): number for number in columns}}
-        for row in layout.rows(numbers, keys=("id",)):
+        for row in layout.rows(numbers):
             if not row.value:
                 continue
             try:
@@ -434,20 +434,18 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
             read_text = functools.partial(_read_cells, row, columns)
             yield Record(doc_id, row.place, read_text, path)
 
-    def _find_text_header(self, layout: TableLayout) -> TableLayout:
-        """Find out whether a table of texts has a header.
+    def _has_text_header(self, names: Sequence[str]) -> bool:
+        """Return whether the first row of a table of texts is a header.
 
         Decided by column names, because most texts contain no cell that is a number.
+
+        Args:
+            names: The first row in lower case.
         """
-        layout = read_layout(layout.path, self, separator=self.separator, header=True)
         columns = [self.text_id_column, *self.text_columns]
         if columns == ["auto"]:
-            has_header = layout.names[:1] != [] and layout.names[0] in _TEXT_IDS
-        else:
-            has_header = any(
-                isinstance(name, str) and name.casefold() in layout.names for name in columns
-            )
-        return layout if has_header else replace(layout, names=())
+            return not set(names[:1]).isdisjoint(_TEXT_IDS)
+        return any(isinstance(column, str) and column.casefold() in names for column in columns)
 
     def _find_text_columns(self, layout: TableLayout) -> tuple[int, list[int]]:
         """Return the column numbers of the document and of the text.

@@ -11,7 +11,7 @@ import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -24,7 +24,6 @@ from mslm_data.source.reading.csv_records import CsvTable, Quotes
 from mslm_data.source.reading.encodings import (
     Encoding,
     TextReading,
-    TextSource,
     marked,
     opened_utf8,
     to_utf8,
@@ -94,7 +93,7 @@ class TableReader:
     columns: Mapping[str, str]
     keys: Collection[str]
     separator: str
-    text: TextReading = field(default_factory=TextSource)
+    text: TextReading
     quotes: Quotes = True
 
     def rows(self, part: Part) -> Iterator[Row]:
@@ -115,7 +114,8 @@ class TableReader:
         path = Path(part.path)
         if path.suffix == ".parquet":
             return arrow_rows.cut(part, target_bytes=target_bytes)
-        if ends_with(path, ".txt") or not self._may_be_cut(part, target_bytes):
+        may_be_cut = self.text.may_be_cut(part, target_bytes=target_bytes)
+        if ends_with(path, ".txt") or not may_be_cut or self._is_recoded(path):
             return iter([part])
         with opened(path) as file:
             table = self._open(file, path.name, self.text.encoding)
@@ -131,10 +131,6 @@ class TableReader:
             for number, record in enumerate(table.records(file, part), start=part.first):
                 cells = LazyCells(table.columns, functools.partial(table.value, record.match))
                 yield Row(cells, f"{file_stem}:{number}", f"{path.name}:{record.line}")
-
-    def _may_be_cut(self, part: Part, target_bytes: int) -> bool:
-        may_be_cut = self.text.may_be_cut(part, target_bytes=target_bytes)
-        return may_be_cut and not self._is_recoded(Path(part.path))
 
     def _is_recoded(self, path: Path) -> bool:
         """Return whether a file must be converted before its records can be found."""
@@ -251,19 +247,12 @@ class TableLayout:
                 return self.names.index(column.casefold())
         return None
 
-    def rows(
-        self,
-        numbers: Mapping[str, int],
-        part: Part | None = None,
-        *,
-        keys: Collection[str] = (),
-    ) -> Iterator[Row]:
+    def rows(self, numbers: Mapping[str, int], part: Part | None = None) -> Iterator[Row]:
         """Read the rows after the header. Blank lines are rows without cells, but not in `.csv`.
 
         Args:
-            numbers: Role -> column number.
+            numbers: Role -> column number. Every row has a value for the role "id".
             part: Part of the file to read, including the header; None for the whole file.
-            keys: Roles for which every row has a value.
 
         Raises:
             SourceError: The file cannot be read, or is a `.csv` table without a header.
@@ -278,7 +267,7 @@ class TableLayout:
             )
         reader = TableReader(
             columns={role: self.names[number] for role, number in numbers.items()},
-            keys=keys,
+            keys=("id",),
             separator=self.separator,
             text=self.text,
         )

@@ -236,6 +236,14 @@ def test_read__a_tab_within_a_text_sets_it_aside(tmp_path: Path) -> None:
     assert aside == SetAside("2", "abstracts.tsv:2", Reason("expected at most 3 columns, got 4"))
 
 
+def test_read__a_number_is_no_name_in_the_first_row_of_texts(tmp_path: Path) -> None:
+    files = {"m.tsv": "pmid\ttype\tstart\tend\n1\tDrug\t0\t7\n", "t.tsv": "1\tAspirin helps.\n"}
+
+    (found,) = written(tmp_path, files, pattern="m*", texts="t*", text_columns=(1,))
+
+    assert spans(found) == (Span(0, 7, "Drug"),)
+
+
 def test_read__a_tab_within_a_mention_is_not_taken_for_its_label(tmp_path: Path) -> None:
     files = {
         "m.tsv": "file\tstart\tend\tphrase\tlabel\na\t0\t8\tred\tsore\tSign\n",

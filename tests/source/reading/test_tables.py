@@ -89,7 +89,7 @@ def test_rows__with_a_separator_too_many_have_only_their_first_value(tmp_path: P
 def test_rows__of_csv_are_quoted(tmp_path: Path) -> None:
     found = table(tmp_path / "a.csv", '"doc","text"\r\na,"Red, ""sore""\nskin"\r\nb,"open\r\n')
 
-    one, other = found.rows({"id": 0, "text": 1}, keys=("id",))
+    one, other = found.rows({"id": 0, "text": 1})
 
     assert (one.place, one.value["text"]) == ("a.csv:2", 'Red, "sore"\nskin')
     assert other.place == "a.csv:4"

@@ -188,15 +188,13 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
     def _check_release(self, paths: Iterable[Path]) -> None:
         """Raise if a table needs another shipped pipeline, and lacks the columns of this source."""
         for path in dict.fromkeys(paths):
-            if not ends_with(path, ".csv"):
-                continue
-            names = self._column_names(Sample(path, read_head(path)))
-            other = _pipeline_with(names)
-            if other and self.id_column and self.id_column.casefold() not in names:
-                *first, last = _COLUMNS[other]
+            sample = Sample(path, read_head(path))
+            guess = self.sniff(sample)
+            column = self.id_column.casefold()
+            if guess.pipeline and column and column not in self._column_names(sample):
                 raise SourceError(
-                    f"{path}: expected a table with the column {self.id_column}, got one with "
-                    f"{', '.join(first)} and {last}; --source {other} reads it"
+                    f"{path}: expected a table with the column {self.id_column}, got one that "
+                    f"--source {guess.pipeline} reads: {guess.why}"
                 )
 
     def settle(self, paths: Sequence[Path]) -> dict[str, str]:

@@ -107,11 +107,10 @@ class Findings:
         late: Number of `spans` that begin with a continuing tag, such as I.
         late_by_i: Number of those that begin with I, as mentions of IOB1 do.
 
-        doc_label: Label of the document. Default: "", none.
-        not_chosen: Why the options exclude the record. Default: None, they do not.
-
         left_out: Reason -> number of mentions that the form leaves out.
         adjusted: Reason -> number of mentions whose position differs from the source's.
+        doc_label: Label of the document. Default: "", none.
+        not_chosen: Why the options exclude the record. Default: None, they do not.
     """
 
     id: str
@@ -133,11 +132,10 @@ class Findings:
     late: int = 0
     late_by_i: int = 0
 
-    doc_label: str = ""
-    not_chosen: NotChosen | None = None
-
     left_out: Counter[Reason] = field(default_factory=Counter)
     adjusted: Counter[str] = field(default_factory=Counter)
+    doc_label: str = ""
+    not_chosen: NotChosen | None = None
 
     def decode(self, values: Sequence[str], *, untyped: str) -> list[WordSpan]:
         """Decode the tags of a sentence, and count mentions that begin with a continuing tag.
@@ -174,13 +172,13 @@ class Findings:
             )
         else:
             document = self._place(options)
-        if not self.left_out and not self.adjusted and not self.doc_label:
+        if not (self.left_out or self.adjusted or self.doc_label):
             return document
         return replace(
             document,
-            doc_label=self.doc_label,
             unplaced=dict(Counter(document.unplaced) + self.left_out),
             adjusted=dict(Counter(document.adjusted) + self.adjusted),
+            doc_label=self.doc_label,
         )
 
     def _place(self, options: object) -> Document:

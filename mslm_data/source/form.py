@@ -14,7 +14,8 @@ aside, placing of mentions, and the scheme of tags.
 | `JsonWithin` | a value within the one JSON value of a file |
 | `XmlElements` | an XML element |
 | `WholeFile` | a file |
-| `SingleRows` | a row of a table, of JSON lines or of Arrow |
+| `ArrowRows` | a row of a parquet or Arrow file |
+| `TableRows` | a row of a table |
 | `RowGroups` | consecutive rows of a table |
 | `ByFile` | chosen by file |
 """
@@ -25,7 +26,7 @@ import functools
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,13 +43,14 @@ from mslm_data.data.document import (
     SetAside,
 )
 from mslm_data.data.reason import Reason
-from mslm_data.source.reading import json_rows, tags
+from mslm_data.source.reading import arrow_rows, json_rows, tags
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
 from mslm_data.source.reading.standoff import Annotation, OffsetSource, Placed
+from mslm_data.source.reading.tables import TableReader
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE, make_word_document
 
@@ -239,22 +241,35 @@ class FormSource:
             MalformedError: As for `RecordError`; the record is a file of XML that is damaged.
         """
 
+    def records(self, part: Part) -> Iterator[Record | SetAside | NotChosen]:
+        """Yield the records of a part. Forms override it to choose among records."""
+        return self.container.records(self, part)
+
+    def for_file(self, path: Path) -> Callable[[Record, Findings], None]:  # noqa: ARG002 - overridden
+        """Return `understand` for the records of a file.
+
+        Forms override it if a file's beginning decides how its records are read.
+        """
+        return self.understand
+
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between records; see `Source.cut`."""
         return self.container.cut(self, part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each record; see `Source.read`."""
+        path = Path(part.path)
+        understand = self.for_file(path)
         # The beginning of the file is read at most once.
-        is_iob1 = functools.cache(lambda: self._is_iob1(Path(part.path)))
-        for record in self.container.records(self, part):
-            if isinstance(record, SetAside):
+        is_iob1 = functools.cache(lambda: self._is_iob1(path))
+        for record in self.records(part):
+            if isinstance(record, SetAside | NotChosen):
                 yield record
                 continue
 
             found = Findings(record.id, record.place)
             try:
-                self.understand(record, found)
+                understand(record, found)
                 if found.not_chosen:
                     yield found.not_chosen
                     continue
@@ -376,6 +391,22 @@ class Blocks(Lines[TextReading]):
         return cut_at_gaps(part, target_bytes=target_bytes)
 
 
+class ArrowRows(Container[OptionsT]):
+    """A record for each row of a parquet or Arrow file, with some of its columns."""
+
+    def __init__(self, columns: Callable[[OptionsT, Path], Collection[str]]) -> None:
+        """Set the function that returns the columns to read."""
+        self._columns = columns
+
+    def records(self, options: OptionsT, part: Part, /) -> Iterator[Record | SetAside]:
+        path = Path(part.path)
+        columns = self._columns(options, path)
+        return as_records(arrow_rows.rows(part, columns=columns), path)
+
+    def cut(self, _: OptionsT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return arrow_rows.cut(part, target_bytes=target_bytes)
+
+
 class JsonWithin(Container[object]):
     """A record for each value that a function finds within the one JSON value of a file.
 
@@ -415,28 +446,19 @@ class WholeFile(Container[object]):
         yield Record(stem(path), f"{path.name}:1", path, path)
 
 
-class SingleRows(Container[OptionsT]):
-    """A record for each row: its cells."""
+class TableRows(Container[OptionsT]):
+    """A record for each row of a table: its cells by role."""
 
-    def __init__(
-        self,
-        rows: Callable[[OptionsT, Part], Iterable[Row | SetAside]],
-        cut: Callable[[OptionsT, Part, int], Iterator[Part]],
-    ) -> None:
-        """Set the function that reads rows, and the one that cuts a file between them."""
-        self._rows = rows
-        self._cut = cut
+    def __init__(self, table: Callable[[OptionsT, Path], TableReader]) -> None:
+        """Set the function that returns the reader of a file."""
+        self._table = table
 
     def records(self, options: OptionsT, part: Part, /) -> Iterator[Record | SetAside]:
         path = Path(part.path)
-        for row in self._rows(options, part):
-            if isinstance(row, SetAside):
-                yield row
-            else:
-                yield Record(row.numbered, row.place, row.value, path)
+        return as_records(self._table(options, path).rows(part), path)
 
     def cut(self, options: OptionsT, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
-        return self._cut(options, part, target_bytes)
+        return self._table(options, Path(part.path)).cut(part, target_bytes=target_bytes)
 
 
 class RowGroups(Container[OptionsT]):
@@ -517,6 +539,15 @@ class ByFile(Container[Any]):
 
     def cut(self, options: Any, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
         return self._choose(Path(part.path)).cut(options, part, target_bytes=target_bytes)
+
+
+def as_records(rows: Iterable[Row | SetAside], path: Path) -> Iterator[Record | SetAside]:
+    """Make records of rows, with their cells."""
+    for row in rows:
+        if isinstance(row, SetAside):
+            yield row
+        else:
+            yield Record(row.numbered, row.place, row.value, path)
 
 
 def _numbered(found: Iterable[tuple[int, Any]], path: Path, *, first: int = 0) -> Iterator[Record]:

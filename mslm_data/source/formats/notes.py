@@ -13,12 +13,12 @@ from typing import Annotated
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from mslm_data.data.document import Part, SetAside
+from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import Findings, FormSource, Record, SingleRows
-from mslm_data.source.reading.cells import Cells, Row
+from mslm_data.source.form import Findings, FormSource, Record, TableRows
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.cohort import Cohort, find_last_sampled
 from mslm_data.source.reading.files import ends_with, read_head
 from mslm_data.source.reading.placeholders import Handling, placeholders
@@ -37,22 +37,6 @@ _COLUMNS = {
 """Shipped pipeline -> columns that identify its tables."""
 
 
-def _rows(notes: Notes, part: Part) -> Iterator[Row]:
-    """Read the rows of a part that belong to the split that is read."""
-    rows = notes.tables.rows(part)
-    if not notes._split or not notes.shares:
-        return rows
-    # The split of a damaged row is that of an unknown patient, so that it is counted only once.
-    return (row for row in rows if notes.assign_split(notes.find_patient(row)) == notes._split)
-
-
-def _cut(notes: Notes, part: Part, target_bytes: int) -> Iterator[Part]:
-    """Cut a table between records, so that a part has about `target_bytes` of the split."""
-    # A part of the file holds the split's share of its notes, so parts must be longer.
-    share = notes.estimate_share(notes._split)
-    return notes.tables.cut(part, target_bytes=int(target_bytes / share))
-
-
 class Notes(FormSource, Cohort, frozen=True, kw_only=True):
     r"""Tables and folders of notes, read as a stream. Defaults are those of MIMIC-III's NOTEEVENTS.
 
@@ -69,7 +53,7 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
 
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
-    container = SingleRows(_rows, _cut)
+    container = TableRows(lambda notes, _: notes.tables)
 
     id_column: Annotated[str, Meta(description="Column of the note's id.")] = "ROW_ID"
     patient_column: Annotated[
@@ -225,6 +209,27 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
         """Return the share of patients in a split; see `Source.estimate_share`."""
         return self.shares.get(split, 1.0)
 
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a table between records, so that a part has about `target_bytes` of the split."""
+        # A part of the file holds the split's share of its notes, so parts must be longer.
+        share = self.estimate_share(self._split)
+        return super().cut(part, target_bytes=int(target_bytes / share))
+
+    def records(self, part: Part) -> Iterator[Record | SetAside | NotChosen]:
+        """Yield the rows of a part that belong to the split; see `FormSource.records`."""
+        rows = super().records(part)
+        if not self._split or not self.shares:
+            return rows
+        return (row for row in rows if self._find_split(row) == self._split)
+
+    def _find_split(self, row: Record | SetAside | NotChosen) -> str:
+        """Return the split of a row: that of an unknown patient if the row is damaged."""
+        patient = None
+        if isinstance(row, Record):
+            with suppress(RecordError):
+                patient = self._patient(row.content, self._note_id(row.content, row.id))
+        return self.assign_split(patient)
+
     def understand(self, record: Record, found: Findings) -> None:
         """Read a note, or find out why it is not chosen."""
         self._read_note(record, found)
@@ -250,13 +255,6 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
         if not found.text:
             raise RecordError("expected a note with text, got none")
         return patient
-
-    def find_patient(self, row: Row) -> str | None:
-        """Return the patient of a row, None if it is unknown."""
-        try:
-            return self._patient(row.value, self._note_id(row.value, row.numbered))
-        except RecordError:
-            return None
 
     def _note_id(self, cells: Cells, numbered: str) -> str:
         """Return an id that may appear in messages.

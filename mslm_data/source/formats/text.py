@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.form import (
+    ArrowRows,
     Blocks,
     ByFile,
     Container,
@@ -24,16 +25,16 @@ from mslm_data.source.form import (
     Findings,
     FormSource,
     Record,
-    SingleRows,
+    TableRows,
     WholeFile,
+    as_records,
 )
 from mslm_data.source.reading import arrow_rows, cells, json_rows
-from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.csv_records import Quotes
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
 from mslm_data.source.reading.records import NOT_UTF8, RecordError, check_id_column
-from mslm_data.source.reading.tables import LazyCells, TableReader
+from mslm_data.source.reading.tables import TableReader
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,8 +44,8 @@ _DAMAGED = "?"
 """Replaces a line that is not valid UTF-8."""
 
 
-def _table(options: PlainText, part: Part) -> TableReader:
-    is_csv = ends_with(Path(part.path), ".csv")
+def _table(options: PlainText, path: Path) -> TableReader:
+    is_csv = ends_with(path, ".csv")
     return TableReader(
         columns={column: column for column in options.columns},
         keys=(),
@@ -54,37 +55,21 @@ def _table(options: PlainText, part: Part) -> TableReader:
     )
 
 
-def _arrow_rows(options: PlainText, part: Part) -> Iterator[Row | SetAside]:
-    """Read the rows of an Arrow file, which may have names for integer labels."""
-    label = options.doc_label
-    names: Sequence[str] = ()
-    if label:
-        names = arrow_rows.class_names(arrow_rows.schema(Path(part.path))).get(label, ())
+class _JsonRows(Container["PlainText"]):
+    """A record for each line of JSON."""
 
-    def read(row: cells.Cells, column: str) -> object:
-        value = row.get(column)
-        return cells.doc_label(value, label, names) if column == label else value
+    def records(self, options: PlainText, part: Part, /) -> Iterator[Record | SetAside]:
+        return as_records(json_rows.rows(part, options), Path(part.path))
 
-    for row in arrow_rows.rows(part, columns=options.columns):
-        if isinstance(row, SetAside) or not names:
-            yield row
-        else:
-            named = LazyCells(options.columns, functools.partial(read, row.value))
-            yield row._replace(value=named)
+    def cut(self, options: PlainText, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return json_rows.cut(part, options, target_bytes=target_bytes)
 
 
-_ROWS: Mapping[tuple[str, ...], SingleRows[PlainText]] = {
-    (".csv", ".tsv"): SingleRows(
-        lambda options, part: _table(options, part).rows(part),
-        lambda options, part, size: _table(options, part).cut(part, target_bytes=size),
-    ),
-    (".jsonl", ".ndjson"): SingleRows(
-        lambda options, part: json_rows.rows(part, options),
-        lambda options, part, size: json_rows.cut(part, options, target_bytes=size),
-    ),
-    (".parquet", ".arrow"): SingleRows(
-        _arrow_rows, lambda _, part, size: arrow_rows.cut(part, target_bytes=size)
-    ),
+_ARROW = (".parquet", ".arrow")
+_ROWS: Mapping[tuple[str, ...], Container[Any]] = {
+    (".csv", ".tsv"): TableRows(_table),
+    (".jsonl", ".ndjson"): _JsonRows(),
+    _ARROW: ArrowRows(lambda options, _: options.columns),
 }
 """Suffixes of files with rows -> their container."""
 _LINES: Mapping[str, Container[Any]] = {
@@ -187,8 +172,15 @@ class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
             return self._batches_of_lines(part)
         return super().batches(part)
 
-    def understand(self, record: Record, found: Findings) -> None:
-        """Read a row."""
+    def for_file(self, path: Path) -> Callable[[Record, Findings], None]:
+        """Read rows with the names that an Arrow file has for labels; see `FormSource.for_file`."""
+        if not self.doc_label or not ends_with(path, _ARROW):
+            return self.understand
+        names = arrow_rows.class_names(arrow_rows.schema(path)).get(self.doc_label, ())
+        return functools.partial(self.understand, names=names)
+
+    def understand(self, record: Record, found: Findings, names: Sequence[str] = ()) -> None:
+        """Read a row, with names for integer labels."""
         row = record.content
         if not isinstance(row, Mapping):
             raise RecordError("expected a JSON object, got another line")
@@ -200,7 +192,7 @@ class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
                 "text; set [source] text_column"
             )
         found.text = text
-        found.doc_label = cells.doc_label(row.get(self.doc_label), self.doc_label)
+        found.doc_label = cells.doc_label(row.get(self.doc_label), self.doc_label, names)
 
     def _batches_of_lines(self, part: Part) -> Iterator[Document | Documents | SetAside]:
         path = Path(part.path)

@@ -13,15 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, field
 
-from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy, LoadedAnnotator
+from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy
 from mslm_data.annotate.overlaps import OVERLAPS, flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import count_up, make_offsets
 from mslm_data.data.reason import Reason
-from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
-from mslm_data.registry import Options, did_you_mean, from_options
+from mslm_data.registry import Options, from_options
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -41,26 +40,26 @@ class MemberOptions(Options, frozen=True, kw_only=True):
     labels: Annotated[
         tuple[str, ...], Meta(description="Labels to keep, after renaming. Default: all labels.")
     ] = ()
-    weight: Annotated[
-        float | Mapping[str, float],
-        Meta(
-            description="Weight of a vote in a majority: a number, or a number for each label. "
-            "Default: 1."
-        ),
-    ] = 1.0
 
     def __post_init__(self) -> None:
         if self.use == "ensemble":
             raise ValueError("use: expected a single annotator, got 'ensemble'")
-        weights = self.weight.values() if isinstance(self.weight, Mapping) else [self.weight]
-        if not all(0 <= weight < float("inf") for weight in weights):
-            raise ValueError("weight: expected numbers from 0")
 
-    def vote_weight(self, label: str) -> float:
-        """Return the weight of a vote for a label; 0 for a label missing from the weights."""
-        if isinstance(self.weight, Mapping):
-            return self.weight.get(label, 0.0)
-        return self.weight
+
+class EnsembleMember(NamedTuple):
+    """An annotator of an ensemble, with its shared options."""
+
+    options: MemberOptions
+    annotator: Annotator
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the possible labels, after renaming; empty if unknown."""
+        rename = self.options.rename
+        wanted = self.options.labels
+        renamed = [rename.get(label, label) for label in self.annotator.labels()]
+        if not renamed:
+            return wanted
+        return tuple(label for label in renamed if not wanted or label in wanted)
 
 
 class Ensemble(Options, frozen=True, kw_only=True, dict=True):
@@ -80,9 +79,8 @@ class Ensemble(Options, frozen=True, kw_only=True, dict=True):
         Meta(
             description='"union" keeps all mentions. Among overlapping mentions, it keeps the '
             'mention of the first annotator in `priority`, with its score. "majority" keeps a '
-            "mention if the annotators that found it have more than half of the weight of all "
-            "annotators with this label. The score is the weighted sum of their scores, divided by "
-            "the weight of all annotators with this label."
+            "mention that more than half of the annotators with its label found. Its score is the "
+            "sum of their scores, divided by the number of annotators with this label."
         ),
     ] = "union"
     priority: Annotated[
@@ -109,8 +107,8 @@ class Ensemble(Options, frozen=True, kw_only=True, dict=True):
         _ = self.members  # raises an error for wrong options
 
     @cached_property
-    def members(self) -> dict[str, tuple[MemberOptions, Annotator]]:
-        """Name -> options and annotator, by priority or by name.
+    def members(self) -> dict[str, EnsembleMember]:
+        """Name -> annotator, by priority or by name.
 
         Raises:
             PipelineError: An annotator or option is unknown, or a value is wrong.
@@ -121,16 +119,16 @@ class Ensemble(Options, frozen=True, kw_only=True, dict=True):
     @property
     def slow(self) -> bool:
         """Whether one of the annotators is slow."""
-        return any(annotator.slow for _, annotator in self.members.values())
+        return any(member.annotator.slow for member in self.members.values())
 
     def digest(self) -> str:
         """Return a digest of the digests of all annotators."""
-        digests = {name: annotator.digest() for name, (_, annotator) in self.members.items()}
+        digests = {name: member.annotator.digest() for name, member in self.members.items()}
         return hashlib.sha256(canonical_json(digests)).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
         """Return the distinct labels of all annotators; empty if those of one are unknown."""
-        per_member = [_possible_labels(*member) for member in self.members.values()]
+        per_member = [member.labels() for member in self.members.values()]
         if not all(per_member):
             return ()
         return tuple(dict.fromkeys(label for labels in per_member for label in labels))
@@ -165,12 +163,9 @@ class LoadedEnsemble:
     def __init__(self, options: Ensemble) -> None:
         """Load all annotators."""
         self._combine = options.combine
-        self._names = list(options.members)
-        self._members = [member for member, _ in options.members.values()]
-        self._labels = [_possible_labels(*member) for member in options.members.values()]
-        self._loaded: list[LoadedAnnotator] = [
-            annotator.start() for _, annotator in options.members.values()
-        ]
+        self._members = options.members
+        self._labels = [member.labels() for member in options.members.values()]
+        self._loaded = [member.annotator.start() for member in options.members.values()]
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents; see `LoadedAnnotator`."""
@@ -204,32 +199,27 @@ class LoadedEnsemble:
         self, documents: Documents, left_out: dict[Reason, Ints]
     ) -> Iterator[Mentions]:
         """Yield the non-overlapping mentions of each annotator; update `left_out`."""
-        for member, loaded in zip(self._members, self._loaded, strict=True):
+        for member, loaded in zip(self._members.values(), self._loaded, strict=True):
             annotations = loaded.annotate(documents)
             for reason, counts in annotations.left_out.items():
                 _add(left_out, reason, counts)
 
             every = annotations.mentions
-            wanted, _ = relabel(every, rename=member.rename, labels=member.labels)
+            wanted, _ = relabel(every, rename=member.options.rename, labels=member.options.labels)
             flat, _ = flatten(wanted)
             _add(left_out, UNWANTED, np.diff(every.offsets) - np.diff(wanted.offsets))
             _add(left_out, OVERLAPS, np.diff(wanted.offsets) - np.diff(flat.offsets))
             yield flat
 
     def _majority(self, votes: _Votes) -> tuple[Bools, Floats]:
-        """Return whether a majority found each mention, and the weighted score, `[M]`."""
-        weights = np.zeros((len(votes.names), len(self._members)))
-        has_vote = np.zeros(weights.shape, np.bool_)
-        for number, name in enumerate(votes.names):
-            weights[number] = [member.vote_weight(name) for member in self._members]
-            # Only annotators with this label have a vote. Without known labels, an annotator has.
-            has_vote[number] = [not labels or name in labels for labels in self._labels]
-
-        labels = votes.mentions[:, 2]
-        totals = (weights * has_vote).sum(axis=1)[labels]
-        kept = 2 * (weights[labels] * votes.found).sum(axis=1) > totals
-        scores = (weights[labels] * votes.scores).sum(axis=1)
-        return kept, scores / np.where(kept, totals, 1)
+        """Return whether a majority of its voters found each mention, and its score, `[M]`."""
+        # Annotators with this label have a vote, and those whose labels are unknown.
+        num_voters = [
+            sum(not labels or name in labels for labels in self._labels) for name in votes.names
+        ]
+        voters = np.array(num_voters, np.int64)[votes.mentions[:, 2]]
+        kept = 2 * votes.found.sum(axis=1) > voters
+        return kept, votes.scores.sum(axis=1) / np.maximum(voters, 1)
 
     def _count_agreement(self, votes: _Votes) -> Counter[FoundBy]:
         """Count the mentions by label and annotators."""
@@ -238,7 +228,7 @@ class LoadedEnsemble:
         )
         counts: Counter[FoundBy] = Counter()
         for (label, *found), count in zip(rows.tolist(), row_counts.tolist(), strict=True):
-            by = sorted(itertools.compress(self._names, found))
+            by = sorted(itertools.compress(self._members, found))
             counts[FoundBy(votes.names[label], tuple(by))] = count
         return counts
 
@@ -283,31 +273,16 @@ def _first_by_priority(votes: _Votes) -> tuple[Bools, Floats]:
     return kept, votes.scores[np.arange(len(firsts)), firsts]
 
 
-def _member(name: str, table: Mapping[str, Any]) -> tuple[MemberOptions, Annotator]:
-    """Make an annotator and its `MemberOptions` from its table."""
+def _member(name: str, table: Mapping[str, Any]) -> EnsembleMember:
+    """Make an annotator from its table."""
     where = f"[annotate.annotators.{name}]"
-    if "use" not in table:
-        raise PipelineError(f'{where}: expected a table with use = "NAME", got none')
-    if table["use"] not in ANNOTATORS:
-        raise PipelineError(
-            f"{where}: unknown annotator '{table['use']}'"
-            f"{did_you_mean(str(table['use']), ANNOTATORS.names())}"
-        )
-
-    shared = ("use", "rename", "labels", "weight")
-    member_options = {option: value for option, value in table.items() if option in shared}
-    member = from_options(MemberOptions, member_options, where=where)
-    own_options = {option: value for option, value in table.items() if option not in shared}
-    annotator: Annotator = ANNOTATORS.make(member.use, own_options, where=where, also=shared)
-    return member, annotator
-
-
-def _possible_labels(member: MemberOptions, annotator: Annotator) -> tuple[str, ...]:
-    """Return the possible labels of an annotator, after renaming; empty if unknown."""
-    renamed = [member.rename.get(label, label) for label in annotator.labels()]
-    if not renamed:
-        return member.labels
-    return tuple(label for label in renamed if not member.labels or label in member.labels)
+    shared = ("use", "rename", "labels")
+    options = from_options(
+        MemberOptions, {name: table[name] for name in shared if name in table}, where=where
+    )
+    own_options = {name: value for name, value in table.items() if name not in shared}
+    annotator = ANNOTATORS.make(options.use, own_options, where=where, also=shared)
+    return EnsembleMember(options, annotator)
 
 
 def _add(left_out: dict[Reason, Ints], reason: Reason, counts: Ints) -> None:

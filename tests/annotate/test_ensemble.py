@@ -128,17 +128,6 @@ def test_annotate__majority_keeps_mentions_with_more_than_half_of_the_votes(tmp_
     assert left_out == {OUTVOTED: 3}
 
 
-def test_annotate__majority_weights_votes_by_label(tmp_path: Path) -> None:
-    annotators = three(tmp_path, weight={"X": 2.5})
-
-    mentions, _ = found(
-        ensemble(annotators=annotators, combine="majority"), "heart failure, liver, pain"
-    )
-
-    # Two annotators of weight 1 against 2.5. A label without a weight has no votes.
-    assert mentions == [("heart", "X", 2.5 / 4.5), ("pain", "X", 3.5 / 4.5)]
-
-
 def test_annotate__majority_of_two_requires_both(tmp_path: Path) -> None:
     annotators = {name: labels(tmp_path / f"{name}.csv", NAMES) for name, NAMES in
           [("a", ("asthma", "pain")), ("b", ("asthma",))]}  # fmt: skip
@@ -419,13 +408,10 @@ def test_audit__loads_all_annotators_from_the_manifest(tmp_path: Path) -> None:
         ({}, "priority: expected each of a, b once, .* got none"),
         ({"combine": "majority", "priority": ["a", "b"]}, "priority: expected none with combine"),
         ({"combine": "vote"}, "invalid value for option 'combine'; known: majority, union"),
-        ({"annotators": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.annotators.a\]: expected a table with use'),
+        ({"annotators": {"a": {}, "b": {}}, "combine": "majority"}, r"\[annotate.annotators.a\]: expected the option 'use', got none"),
         ({"annotators": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
         ({"annotators": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),
         ({"annotators": {"a": {"use": "ensemble"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'ensemble'"),
-        ({"annotators": {"a": {"use": "none", "weight": -1}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
-        ({"annotators": {"a": {"use": "none", "weight": {"X": float("nan")}}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
-        ({"annotators": {"a": {"use": "none", "weight": "much"}, "b": {}}, "combine": "majority"}, "for option 'weight'"),
     ],
 )  # fmt: skip
 def test_options__are_checked_at_every_depth(options: dict[str, Any], message: str) -> None:

@@ -29,6 +29,7 @@ class FoundMentions(NamedTuple):
     left_out: Mapping[Reason, int]
 
 
+BLANK = Reason("white space only")
 LOW_SCORE = Reason("score below min_score")
 IN_PLACEHOLDER = Reason("in a placeholder")
 """Reasons for mentions left out by annotators."""
@@ -37,11 +38,13 @@ IN_PLACEHOLDER = Reason("in a placeholder")
 def filter_mentions(
     mentions: Iterable[Span], placeholders: Sequence[Placeholder], *, min_score: float
 ) -> FoundMentions:
-    """Leave out mentions with a score below `min_score`, or that overlap a placeholder."""
+    """Leave out mentions without characters, with a low score, or that overlap a placeholder."""
     spans: list[Span] = []
     left_out: Counter[Reason] = Counter()
     for span in mentions:
-        if span.score < min_score:
+        if span.start == span.end:
+            left_out[BLANK] += 1
+        elif span.score < min_score:
             left_out[LOW_SCORE] += 1
         elif touches(span.start, span.end, placeholders):
             left_out[IN_PLACEHOLDER] += 1

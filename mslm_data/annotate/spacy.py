@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from mslm_data.annotate.boundaries import touches
-from mslm_data.annotate.cached import IN_PLACEHOLDER, CachedAnnotator, FoundMentions
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
-from mslm_data.data.reason import Reason
 from mslm_data.registry import Options
 from mslm_data.spacy_pipelines import PIECE, digest_pipeline, load_pipeline, pieces
-
-_BLANK = Reason("white space only")
 
 
 class SpacyNer(Options, frozen=True, kw_only=True):
@@ -95,19 +90,14 @@ class SpacyNer(Options, frozen=True, kw_only=True):
         texts = (documents[number].text[start:end] for number, start, end in places)
 
         spans: list[list[Span]] = [[] for _ in documents]
-        left_out: list[Counter[Reason]] = [Counter() for _ in documents]
         docs = nlp.pipe(texts, batch_size=self.batch_size)
         for (number, offset, _), doc in zip(places, docs, strict=True):
-            for entity in doc.ents:
-                span = _to_span(entity, offset)
-                if span.start == span.end:
-                    left_out[number][_BLANK] += 1
-                elif touches(span.start, span.end, documents[number].placeholders):
-                    left_out[number][IN_PLACEHOLDER] += 1
-                else:
-                    spans[number].append(span)
+            spans[number] += [_to_span(entity, offset) for entity in doc.ents]
 
-        return [FoundMentions(found, counts) for found, counts in zip(spans, left_out, strict=True)]
+        return [
+            filter_mentions(found, document.placeholders, min_score=0)
+            for found, document in zip(spans, documents, strict=True)
+        ]
 
 
 def _to_span(entity: Any, offset: int) -> Span:

@@ -20,12 +20,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from mslm_data.annotate import boundaries, semantic_types
-from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, CachedAnnotator, FoundMentions
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
 from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
-from mslm_data.data.document import Document, Placeholder, Span, overwrite
+from mslm_data.data.document import Document, Span, overwrite
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Options
@@ -169,31 +169,26 @@ class LoadedMedCat:
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the mentions of documents, one by one."""
-        return [self._found(document.text, document.placeholders) for document in documents]
+        return [self._found(document) for document in documents]
 
-    def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
-        spans: list[Span] = []
-        left_out: Counter[Reason] = Counter()
-        for mention in self._concepts(overwrite(text, placeholders, _barrier)):
-            start, end, concept, similarity = mention
-            # A cosine similarity may be negative, or slightly above 1 by rounding.
-            score = float(similarity)
-            if not 0 <= score <= 1:
-                score = min(1.0, max(0.0, score))
+    def _found(self, document: Document) -> FoundMentions:
+        text = overwrite(document.text, document.placeholders, _barrier)
+        # A cosine similarity may be negative, or slightly above 1 by rounding.
+        spans = (
+            Span(start, end, self._labels[concept], concept, min(1.0, max(0.0, float(similarity))))
+            for start, end, concept, similarity in self._concepts(text)
+        )
+        found = filter_mentions(spans, document.placeholders, min_score=self._options.min_score)
 
-            reason: Reason | None = None
-            if score < self._options.min_score:
-                reason = LOW_SCORE
-            elif placeholders and boundaries.touches(start, end, placeholders):
-                reason = IN_PLACEHOLDER
-            elif self._may_cross.search(text, start, end):
-                reason = self._crossing(text[start:end])
-
+        kept: list[Span] = []
+        left_out = Counter(found.left_out)
+        for span in found.spans:
+            reason = self._crossing(document.text, span)
             if reason:
-                left_out[reason] += 1
+                left_out[Reason(reason)] += 1
             else:
-                spans.append(Span(start, end, self._labels[concept], concept, score))
-        return FoundMentions(sorted(spans), left_out)
+                kept.append(span)
+        return FoundMentions(sorted(kept), left_out)
 
     def _concepts(self, text: str) -> list[FoundConcept]:
         """Find the concepts of a text, with `NameFinder` if it is equivalent to MedCAT."""
@@ -201,14 +196,15 @@ class LoadedMedCat:
             return self._finder.find(text)
         return read_concepts(self._cat(text))
 
-    def _crossing(self, text: str) -> Reason | None:
-        """Return the reason for a mention that crosses a boundary, else None."""
-        crossed = boundaries.crossing(
-            text,
+    def _crossing(self, text: str, span: Span) -> str:
+        """Return the reason to leave out a mention that crosses a boundary; "" to keep it."""
+        if not self._may_cross.search(text, span.start, span.end):
+            return ""
+        return boundaries.crossing(
+            text[span.start : span.end],
             not_inside=self._options.not_inside,
             max_line_breaks=self._options.max_line_breaks,
         )
-        return Reason(crossed) if crossed else None
 
 
 def _barrier(length: int) -> str:

@@ -51,7 +51,7 @@ class _Name(NamedTuple):
     is_clear: bool
 
 
-class _Beginning(dict[str, "_Beginning | None"]):
+class _Prefix(dict[str, "_Prefix | None"]):
     """A trie node, for a prefix of names: next token -> node of the longer prefix.
 
     Items are computed on first access. An item is None if no name has the longer prefix, and
@@ -65,45 +65,20 @@ class _Beginning(dict[str, "_Beginning | None"]):
     __slots__ = ("_extend", "name", "text")
 
     def __init__(
-        self, text: str, name: _Name | None, extend: Callable[[str, str], _Beginning | None]
+        self, text: str, name: _Name | None, extend: Callable[[str, str], _Prefix | None]
     ) -> None:
         super().__init__()
         self.text = text
         self.name = name
         self._extend = extend
 
-    def __missing__(self, token: str) -> _Beginning | None:
+    def __missing__(self, token: str) -> _Prefix | None:
         longer = self._extend(self.text, token)
         self[token] = longer
         return longer
 
 
-_SKIPPED = _Beginning("", None, lambda words, token: None)  # noqa: ARG005
-
-
-class _First(NamedTuple):
-    """The first token of names.
-
-    Attributes:
-        beginning: Trie node for longer names.
-        alone: Name equal to the token; None if there is none.
-    """
-
-    beginning: _Beginning
-    alone: _Name | None
-
-
-class _Firsts(dict[str, "_First | None"]):
-    """Token -> names that start with it, or None. Items are computed on first access."""
-
-    def __init__(self, look_up: Callable[[str], _First | None]) -> None:
-        super().__init__()
-        self._look_up = look_up
-
-    def __missing__(self, token: str) -> _First | None:
-        first = self._look_up(token)
-        self[token] = first
-        return first
+_SKIPPED = _Prefix("", None, lambda words, token: None)  # noqa: ARG005
 
 
 def make_finder(cat: Any) -> NameFinder | None:
@@ -167,15 +142,13 @@ class NameFinder:
         self._linking = components.linking
         self._by_context = import_module("medcat.utils.defaults").StatusTypes.DO_DISAMBUGATION
 
-        self._firsts = _Firsts(self._first)
-        self._beginnings: dict[str, _Beginning] = {}
+        self._root = _Prefix("", None, self._first)
         self._num_known = 0
 
     def find(self, text: str) -> list[FoundConcept]:
         """Return the concepts of a text, including nested ones."""
         if self._num_known > _MAX_KNOWN:
-            self._firsts.clear()
-            self._beginnings.clear()
+            self._root.clear()
             self._num_known = 0
 
         tokens = self._tokenizer.split(text)
@@ -201,17 +174,17 @@ class NameFinder:
         """Return first token, last token and name of each mention."""
         max_skipped = self._ner.max_skip_tokens
         names = []
-        for first, entry in enumerate(map(self._firsts.__getitem__, tokens)):
-            if entry is None:
+        for first, begun in enumerate(map(self._root.__getitem__, tokens)):
+            if begun is None:
                 continue
-            beginning, alone = entry
-            if alone is not None:
-                names.append((first, first, alone))
+            if begun.name is not None:
+                names.append((first, first, begun.name))
 
             # Walk the trie while some name has these tokens as prefix.
+            prefix = begun
             skipped = 0
             for last in range(first + 1, len(tokens)):
-                longer = beginning[tokens[last]]
+                longer = prefix[tokens[last]]
                 if longer is None:
                     break
                 if longer is _SKIPPED:
@@ -220,7 +193,7 @@ class NameFinder:
                         break
                     continue
 
-                beginning = longer
+                prefix = longer
                 skipped = 0
                 if longer.name is not None:
                     names.append((first, last, longer.name))
@@ -238,8 +211,8 @@ class NameFinder:
             document.ner_ents.append(entity)
         return read_concepts(self._linker(document))
 
-    def _first(self, token: str) -> _First | None:
-        """Return the names that start with a token; None if there are none."""
+    def _first(self, _: str, token: str) -> _Prefix | None:
+        """Return the node for the first token of names; None if no name begins with it."""
         self._num_known += 1
         word = self._tokenizer.word(token)
         if word.to_skip:
@@ -248,11 +221,11 @@ class NameFinder:
         for version in word.text_versions:
             if self._cdb.has_subname(version):
                 is_name = not word.is_stop
-                alone = self._name(version, in_capitals=word.is_upper) if is_name else None
-                return _First(self._beginning(version), alone)
+                name = self._name(version, in_capitals=word.is_upper) if is_name else None
+                return _Prefix(version, name, self._longer)
         return None
 
-    def _longer(self, words: str, token: str) -> _Beginning | None:
+    def _longer(self, words: str, token: str) -> _Prefix | None:
         """Return the node for a prefix extended by a token; None if no name has it."""
         self._num_known += 1
         word = self._tokenizer.word(token)
@@ -261,14 +234,8 @@ class NameFinder:
         for version in word.text_versions:
             longer = words + self._separator + version
             if self._cdb.has_subname(longer):
-                return self._beginning(longer)
+                return _Prefix(longer, self._name(longer, in_capitals=False), self._longer)
         return None
-
-    def _beginning(self, words: str) -> _Beginning:
-        if words not in self._beginnings:
-            name = self._name(words, in_capitals=False)
-            self._beginnings[words] = _Beginning(words, name, self._longer)
-        return self._beginnings[words]
 
     def _name(self, text: str, *, in_capitals: bool) -> _Name | None:
         """Return the name for a text; None if the text cannot be a mention.

@@ -6,13 +6,13 @@ import logging
 import random
 import re
 from collections.abc import Mapping
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
-from mslm_data.annotate.medcat.library import import_module, without_snapshot
+from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.pack import digest
 from mslm_data.data.document import Document, Placeholder
 from tests import made
@@ -69,6 +69,14 @@ def write_table(path: Path, text: str = CONCEPTS) -> Path:
     return path
 
 
+@cache
+def without_snapshot() -> None:
+    """Keep MedCAT from listing all installed packages for each configuration: 0.3 s each."""
+    snapshot: Any = import_module("medcat.utils.envsnapshot")
+    for name in ("get_installed_dependencies", "get_transitive_deps"):
+        setattr(snapshot, name, lambda _: {})
+
+
 def make_cat(
     table: Path, *, provider: str = "regex", settings: Mapping[str, Any] | None = None
 ) -> Any:
@@ -79,8 +87,8 @@ def make_cat(
         provider: MedCAT's name of the tokenizer.
         settings: Dotted name of a setting of MedCAT -> value.
     """
-    with without_snapshot():
-        config = import_module("medcat.config.config").Config()
+    without_snapshot()
+    config = import_module("medcat.config.config").Config()
     config.general.log_level = logging.ERROR
     config.general.nlp.provider = provider
     for name, value in (settings or {}).items():
@@ -98,13 +106,12 @@ def make_cat(
 def make_pack(table: Path, folder: Path, settings: Mapping[str, Any] | None = None) -> Path:
     """Save a model from `make_cat` as a pack of MedCAT, which has pickles."""
     cat = make_cat(table, settings=settings)
-    with without_snapshot():
-        saved = cat.save_model_pack(
-            str(folder.parent),
-            pack_name=folder.name,
-            make_archive=False,
-            add_hash_to_pack_name=False,
-        )
+    saved = cat.save_model_pack(
+        str(folder.parent),
+        pack_name=folder.name,
+        make_archive=False,
+        add_hash_to_pack_name=False,
+    )
     return Path(saved)
 
 

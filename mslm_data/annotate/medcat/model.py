@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate.medcat.library import import_module, without_snapshot
+from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
 from mslm_data.errors import AnnotateError
 
@@ -34,8 +34,7 @@ def load_model(path: Path, *, tokenizer: str) -> Any:
         },
         "components": {"addons": []},
     }
-    with without_snapshot():
-        loaded = cat.load_model_pack(str(path), config_dict=config)
+    loaded = cat.load_model_pack(str(path), config_dict=config)
     settle(loaded.config, where=str(path), tokenizer=tokenizer)
 
     # Create the model again, since it reads the order of components in its constructor.

@@ -10,11 +10,15 @@ here, once for each distinct token, and both components are removed from the pip
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
+from mslm_data import _optional
 from mslm_data.annotate.medcat.token_objects import Token, TokenDocument, TokenSpan, Word
 
 WORDS = "mslm_data.words"
@@ -22,6 +26,8 @@ WORDS = "mslm_data.words"
 
 LEMMAS = "mslm_data.lemmas"
 """Provider that also looks up plural nouns as singulars, in names and in texts."""
+
+_BEGINS_PLAIN = re.compile("[a-z0-9]")
 
 _MAX_WORDS = 1 << 20
 """Maximum number of cached tokens. A full cache is cleared: new typing errors would fill it."""
@@ -52,19 +58,21 @@ class MedCatTokenizer:
     since MedCAT counts tokens.
     """
 
-    def __init__(
-        self, *, diacritics: bool, lemma: Callable[[str], str], words: Callable[[str, str], Word]
-    ) -> None:
-        """Compile the pattern.
+    def __init__(self, config: Any, lemma: Callable[[str], str]) -> None:
+        """Compile the patterns of a configuration.
 
         Args:
-            diacritics: Whether accented Latin letters belong to words.
+            config: Configuration of MedCAT.
             lemma: Function from lower-case token to dictionary form.
-            words: Function from token and dictionary form to `Word`.
         """
-        letters = "A-Za-z0-9@" + ("À-ÖØ-öø-ÿ" if diacritics else "")
+        self._rules = config.preprocessing
+        self._lemma = lemma
+        self._stop_words = frozenset(_stop_words(config))
+        self._skipped = re.compile(f"^({'|'.join(sorted(self._rules.words_to_skip))})$")
+
+        letters = "A-Za-z0-9@" + ("À-ÖØ-öø-ÿ" if config.general.diacritics else "")
         self._pattern = re.compile(rf"[{letters}]+ ?|[^{letters}\s] ?|\s")
-        self._words = _Words(lambda text: words(text, lemma(text.lower())))
+        self._words = _Words(self._make_word)
 
     def __call__(self, text: str) -> TokenDocument:
         """Return the tokens of a text."""
@@ -95,47 +103,67 @@ class MedCatTokenizer:
         """Return tokens `[token_start_index, token_end_index)`."""
         return TokenSpan(doc, token_start_index, token_end_index)
 
+    def _make_word(self, text: str) -> Word:
+        lower = text.lower()
+        is_stop = lower in self._stop_words
 
-def factory(
-    lemma: Callable[[str], str], stop_words: Callable[[Any], Iterable[str]]
-) -> Callable[[Any], MedCatTokenizer]:
-    """Return a tokenizer factory for the registry of MedCAT.
+        # Like TagAndSkipTagger of MedCAT: a token that does not start with a letter or digit
+        # is punctuation.
+        is_punctuation = not _BEGINS_PLAIN.match(lower) and text not in self._rules.keep_punct
+        to_skip = (
+            is_punctuation
+            or bool(self._skipped.match(lower))
+            or bool(self._rules.skip_stopwords and is_stop)
+        )
+
+        lemma = self._lemma(lower)
+        return Word(
+            text,
+            lemma=lemma,
+            norm=lemma if len(lower) >= self._rules.min_len_normalize else lower,
+            is_punctuation=is_punctuation,
+            to_skip=to_skip,
+            is_stop=is_stop,
+        )
+
+
+def factory(lemma: Callable[[str], str]) -> Callable[[Any], MedCatTokenizer]:
+    """Return a function from configuration to tokenizer, for the registry of MedCAT.
 
     Args:
         lemma: Function from lower-case token to dictionary form.
-        stop_words: Function from configuration to stop words, which are no mentions by themselves.
     """
 
     def create(config: Any) -> MedCatTokenizer:
-        rules = config.preprocessing
-        stops = frozenset(stop_words(config))
-        skipped = re.compile(f"^({'|'.join(sorted(rules.words_to_skip))})$")
-
-        def make(text: str, lemma: str) -> Word:
-            lower = text.lower()
-            is_stop = lower in stops
-
-            # Like TagAndSkipTagger of MedCAT: a token that does not start with a letter or digit
-            # is punctuation.
-            is_punctuation = not _BEGINS_PLAIN.match(lower) and text not in rules.keep_punct
-            to_skip = (
-                is_punctuation
-                or bool(skipped.match(lower))
-                or bool(rules.skip_stopwords and is_stop)
-            )
-            norm = lemma if len(lower) >= rules.min_len_normalize else lower
-            return Word(
-                text,
-                lemma=lemma,
-                norm=norm,
-                is_punctuation=is_punctuation,
-                to_skip=to_skip,
-                is_stop=is_stop,
-            )
-
-        return MedCatTokenizer(diacritics=config.general.diacritics, lemma=lemma, words=make)
+        return MedCatTokenizer(config, lemma)
 
     return create
 
 
-_BEGINS_PLAIN = re.compile("[a-z0-9]")
+def _stop_words(config: Any) -> set[str]:
+    """Return the stop words of a MedCAT configuration, or else spaCy's for its language."""
+    if config.preprocessing.stopwords is not None:
+        return set(config.preprocessing.stopwords)
+
+    # A pack has its spaCy model in a folder `tokenizer_internals_LANGUAGE_…`.
+    folder = os.path.basename(config.general.nlp.modelname)
+    language, _, _ = folder.removeprefix("tokenizer_internals_").partition("_")
+    return _spacy_stop_words(language) or _spacy_stop_words("en")
+
+
+def _spacy_stop_words(language: str) -> set[str]:
+    """Return spaCy's stop words for a language; empty if there are none."""
+    # Run only the file of stop words: importing spaCy takes 2 s per process, and 5 s with torch.
+    package = importlib.util.find_spec("spacy")
+    if package is None or package.origin is None:
+        _optional.load("spacy", wanted_by="annotator 'medcat'")
+        return set()
+
+    path = Path(package.origin).parent / "lang" / language / "stop_words.py"
+    spec = importlib.util.spec_from_file_location(f"_stop_words_{language}", path)
+    if not language.isalpha() or not path.is_file() or spec is None or spec.loader is None:
+        return set()
+
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return set(module.STOP_WORDS)

@@ -80,7 +80,7 @@ def check_consent(path: Path, sha256: str) -> str:
 
 
 def checked(path: Path, sha256: str) -> Path:
-    """Return a private copy of a pack, with the checked digest.
+    """Return a private copy of a pack. It is made once, and its digest is checked each time.
 
     Args:
         path: Folder or zip. Unlike MedCAT, this ignores a folder beside a zip.
@@ -89,11 +89,7 @@ def checked(path: Path, sha256: str) -> Path:
     Raises:
         AnnotateError: From `check_consent`; or the zip is unsafe, or the disk is full.
     """
-    return _copied(path, check_consent(path, sha256))
-
-
-def _copied(path: Path, expected: str) -> Path:
-    """Return a private copy of a pack. It is made once, and its digest is checked each time."""
+    expected = check_consent(path, sha256)
 
     def make(made: Path) -> None:
         for name, pieces in _files(path):

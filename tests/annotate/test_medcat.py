@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from mslm_data.annotate.plurals import singular
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.reason import Reason
 from mslm_data.lexicon.concepts import concept_tables, obo
-from mslm_data.lexicon.concepts.names import NameChoice, clean
+from mslm_data.lexicon.concepts.names import NameChoice, NameTally, clean
 from tests import made
 from tests.annotate.medcat_made import annotated, found, load, make_pack, notes, write_table
 
@@ -180,8 +179,8 @@ def real_concepts(folder: Path, texts: list[str]) -> str:
     ontology = folder / "disease_ontology/doid_2016-03-04.obo"
     drugs = folder / "drugbank_open/drugbank_vocabulary.csv"
     read = (
-        obo.read(ontology, ("T047",), choice, Counter()),
-        concept_tables.read(drugs, ("T121",), choice, Counter()),
+        obo.read(ontology, ("T047",), choice, NameTally()),
+        concept_tables.read(drugs, ("T121",), choice, NameTally()),
     )
     names = [name._replace(name=clean(name.name)) for of_file in read for name in of_file]
     words = {singular(word) for text in texts for word in words_of(text)}

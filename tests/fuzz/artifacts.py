@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from mslm_data.lexicon import score_columns as scores
 from mslm_data.lexicon import store as lexicon
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts.names import NameChoice, clean
+from mslm_data.lexicon.concepts.names import NameChoice, NameTally, clean
 from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
@@ -81,9 +80,8 @@ def concepts(file: str) -> Check:
     read = {".csv": concept_tables.read, ".obo": obo.read, ".RRF": rrf.read}[Path(name).suffix]
 
     def check(folder: Path) -> None:
-        left_out: Counter[str] = Counter()
         choice = NameChoice(types=frozenset({"T047"}), xref="UMLS_CUI")
-        for one in read(folder / file, ("T047",), choice, left_out):
+        for one in read(folder / file, ("T047",), choice, NameTally()):
             choice.refusal(one._replace(name=clean(one.name)))
             "".join((one.concept, one.name, *one.types, one.source)).encode()
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from mslm_data.errors import AnnotateError, MissingExtraError
+from mslm_data.errors import MissingExtraError
 from mslm_data.lexicon.concepts import obo
-from mslm_data.lexicon.concepts.branches import (
-    BranchChoice,
-    check,
-    find_skipped_terms,
-    read_outline,
-)
 from mslm_data.lexicon.concepts.common_words import CommonWords
-from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.concepts.names import Name, NameChoice, NameTally
 from tests.cli.running import run
 
 OBO = """format-version: 1.2
@@ -72,15 +65,8 @@ def ontology(tmp_path: Path) -> Path:
     return path
 
 
-def choice_of(**terms: str) -> BranchChoice:
-    return BranchChoice(**{key: frozenset(value.split()) for key, value in terms.items()})
-
-
-def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
-    skipped = find_skipped_terms(read_outline(path), choice)
-    left_out: Counter[str] = Counter()
-    names = obo.read(path, ("T184",), NameChoice(), left_out, skipped=skipped)
-    return [name.name for name in names], left_out
+def choice_of(**terms: str) -> NameChoice:
+    return NameChoice(**{key: frozenset(value.split()) for key, value in terms.items()})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -103,49 +89,39 @@ def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
         (choice_of(under="Y:1", not_under="Y:2"), "sign,fever,red fever,scarlet fever,colour,hue", {}),
     ],
 )  # fmt: skip
-def test_find_skipped_terms__skips_whole_branches(
-    ontology: Path, choice: BranchChoice, names: str, left_out: dict[str, int]
+def test_read__skips_whole_branches(
+    ontology: Path, choice: NameChoice, names: str, left_out: dict[str, int]
 ) -> None:
-    found, counts = kept(ontology, choice)
+    tally = NameTally()
+
+    found = [name.name for name in obo.read(ontology, ("T184",), choice, tally)]
 
     assert found == names.split(",")
-    assert counts == {"obsolete term": 1, **left_out}
+    assert tally.left_out == {"obsolete term": 1, **left_out}
 
 
 @pytest.mark.parametrize(
-    ("choice", "message"),
+    ("words", "unknown"),
     [
-        (
-            choice_of(under="X:2 X:9"),
-            r"--under: no term 'X:9' in .*x\.obo; expected an id",
-        ),
-        (
-            choice_of(not_under="fever"),
-            r"--not-under: no term 'fever' in ",
-        ),
-        (choice_of(under="X:4"), r"--under: the term X:4 is obsolete in .*x\.obo; look there for "
-         "its replacement"),
+        (["--under", "X:2", "--under", "X:9"], "X:9"),
+        (["--not-under", "fever"], "fever"),
+        (["--under", "X:4"], "X:4"),  # obsolete
+        (["--under", "X:3", "--under", "Y:1", "--not-under", "Z:1"], "Z:1"),
     ],
-)  # fmt: skip
-def test_check__refuses_unknown_terms(ontology: Path, choice: BranchChoice, message: str) -> None:
-    with pytest.raises(AnnotateError, match=message):
-        check(choice, {ontology: read_outline(ontology)})
-
-
-def test_check__needs_an_ontology() -> None:
-    with pytest.raises(AnnotateError, match="these need an OBO ontology in --from"):
-        check(choice_of(under="X:1"), {})
-
-
-def test_check__accepts_an_id_of_any_ontology(ontology: Path) -> None:
+)
+def test_command__refuses_terms_of_no_ontology(
+    ontology: Path, words: list[str], unknown: str
+) -> None:
     other = ontology.with_name("y.obo")
     other.write_text("[Term]\nid: Y:1\nname: rash\n", encoding="utf-8")
-    outlines = {path: read_outline(path) for path in (ontology, other)}
+    out = ontology.with_name("out.csv")
+    inputs = ("vocab", "concepts", "--from", f"{ontology}=T184", "--from", f"{other}=T184")
 
-    check(choice_of(under="X:1 Y:1"), outlines)
+    refused = run(*inputs, *words, "--out", out)
 
-    with pytest.raises(AnnotateError, match=r"no term 'Z:1' in .*x\.obo or .*y\.obo"):
-        check(choice_of(under="Z:1"), outlines)
+    assert refused.code == 1
+    assert f"no ontology of --from has a current term {unknown};" in refused.err
+    assert not out.exists()
 
 
 def test_command__limits_the_ontology_with_the_term(ontology: Path) -> None:
@@ -155,19 +131,14 @@ def test_command__limits_the_ontology_with_the_term(ontology: Path) -> None:
 
     program = run(*inputs, "--under", "X:2", "--not-under", "X:3", "--out", ontology.with_name("a.csv"),
                   "--json")  # fmt: skip
-    people = run(*inputs, "--under", "X:3", "--out", ontology.with_name("b.csv"))
-    wrong = run(*inputs, "--under", "Z:2", "--out", ontology.with_name("c.csv"))
 
     assert program.json["concepts"] == 2
-    assert program.json["terms_left_out"] == {
+    assert program.json["left_out"] == {
         "not under a chosen term": 3,
-        "under a term left out": 1,
+        "obsolete term": 1,
+        "under a term left out": 2,
     }
     assert program.json["read"] == program.json["kept"] + sum(program.json["left_out"].values())
-    assert " ".join(people.out.split()).count("terms left out: not under a chosen term 4") == 1
-    assert wrong.code == 1
-    assert "no term 'Z:2' in " in wrong.err
-    assert not ontology.with_name("c.csv").exists()
 
 
 def below(path: Path, root: str) -> set[str]:
@@ -199,8 +170,7 @@ def test_real_ontologies__have_the_branches_of_a_plain_walk(
     path = real / "concepts" / file
     choice = choice_of(under=root, not_under=without)
 
-    skipped = find_skipped_terms(read_outline(path), choice)
-    names = obo.read(path, ("T047",), NameChoice(), Counter(), skipped=skipped)
+    names = obo.read(path, ("T047",), choice, NameTally())
 
     expected = below(path, root) - below(path, without)
     assert len(expected) > 10
@@ -220,19 +190,19 @@ def test_common_words__are_reported_or_excluded() -> None:
         ("drop", ["Common word", "hepatosplenomegaly"], {"common word": 3}),
     ):
         looked_for = CommonWords(rule)  # type: ignore[arg-type]
-        counts: Counter[str] = Counter()
+        tally = NameTally()
 
-        passed = [name.name for name in looked_for.filter(names_of(*words), counts)]
+        passed = [name.name for name in looked_for.filter(names_of(*words), tally)]
 
         assert passed == kept_names
-        assert counts == left_out
+        assert tally.left_out == left_out
         assert looked_for.found() == ("as", "right", "water")
 
 
 def test_common_words__are_not_searched_by_default() -> None:
     looked_for = CommonWords("keep")
 
-    assert [name.name for name in looked_for.filter(names_of("water"), Counter())] == ["water"]
+    assert [name.name for name in looked_for.filter(names_of("water"), NameTally())] == ["water"]
     assert looked_for.found() is None
 
 

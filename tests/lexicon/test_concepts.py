@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
 from mslm_data.lexicon.concepts.making import ConceptFile, ConceptReport, make_table, parse_input
-from mslm_data.lexicon.concepts.names import Name, NameChoice, clean
+from mslm_data.lexicon.concepts.names import Name, NameChoice, NameTally, clean
 from tests import made
 from tests.cli.running import run
 
@@ -86,9 +85,9 @@ def rows(table: Path) -> list[str]:
 
 
 def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
 
-    names = list(obo.read(write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(), left_out))
+    names = list(obo.read(write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(), tally))
 
     assert names == [
         Name("X:1", "red fever", "P", ("T047",), "X"),
@@ -97,12 +96,12 @@ def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
         Name("X:1", "Red fever (disorder)", "A", ("T047",), "X"),
         Name("X:3", "3", "P", ("T047",), "X"),
     ]
-    assert left_out == {"obsolete term": 2}
+    assert tally.left_out == {"obsolete term": 2}
 
 
 def test_obo__uses_a_cross_reference_as_id(tmp_path: Path) -> None:
     names = obo.read(
-        write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(xref="UMLS_CUI"), Counter()
+        write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(xref="UMLS_CUI"), NameTally()
     )
 
     assert [(name.concept, name.source) for name in names][::4] == [
@@ -115,7 +114,7 @@ def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
     path = write(tmp_path / "x.obo", "[Term]\nname: fever\n")
 
     with pytest.raises(AnnotateError, match=r"x\.obo:1: the term has no id"):
-        list(obo.read(path, (), NameChoice(), Counter()))
+        list(obo.read(path, (), NameChoice(), NameTally()))
 
 
 @pytest.mark.parametrize("name", ["c.csv", "c.tsv"])
@@ -125,45 +124,45 @@ def test_tables__refuse_an_unclosed_quote(tmp_path: Path, name: str, header: str
     path = write(tmp_path / name, text.replace(",", "\t") if name.endswith(".tsv") else text)
 
     with pytest.raises(AnnotateError, match=r"c\.[ct]sv:3: expected a row of a table"):
-        list(concept_tables.read(path, ("T047",), NameChoice(), Counter()))
+        list(concept_tables.read(path, ("T047",), NameChoice(), NameTally()))
 
 
 @pytest.mark.parametrize("header", ["cui,name", "id,name"])
 def test_tables__exclude_names_without_a_concept(tmp_path: Path, header: str) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
     path = write(tmp_path / "c.csv", f"{header}\n,heart failure\nC2,asthma\n")
 
-    names = list(concept_tables.read(path, ("T047",), NameChoice(), left_out))
+    names = list(concept_tables.read(path, ("T047",), NameChoice(), tally))
 
     assert [(name.concept, name.name) for name in names] == [("C2", "asthma")]
-    assert left_out == {"no concept id": 1}
+    assert tally.left_out == {"no concept id": 1}
 
 
 @pytest.mark.parametrize("header", ["cui,name", "id,name"])
 def test_tables__count_rows_without_a_name(tmp_path: Path, header: str) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
     path = write(tmp_path / "c.csv", f"{header}\nC1,\nC2,asthma\n,\n")
 
-    names = list(concept_tables.read(path, ("T047",), NameChoice(), left_out))
+    names = list(concept_tables.read(path, ("T047",), NameChoice(), tally))
 
     assert [(name.concept, name.name) for name in names] == [("C2", "asthma")]
-    assert +left_out == {"row without a name": 2}
+    assert +tally.left_out == {"row without a name": 2}
 
 
 def test_obo__counts_malformed_lines(tmp_path: Path) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
     text = "[Term]\nid: X:1\nname: gout\nsynonym: podagra EXACT []\n\n[Term]\nid: X:2\n"
 
-    names = list(obo.read(write(tmp_path / "x.obo", text), ("T047",), NameChoice(), left_out))
+    names = list(obo.read(write(tmp_path / "x.obo", text), ("T047",), NameChoice(), tally))
 
     assert [name.name for name in names] == ["gout"]
-    assert left_out == {"synonym without quotes": 1, "term without a name": 1}
+    assert tally.left_out == {"synonym without quotes": 1, "term without a name": 1}
 
 
 def test_rrf__reads_one_language_without_suppressed_rows(tmp_path: Path) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
 
-    names = list(rrf.read(umls(tmp_path), (), NameChoice(), left_out))
+    names = list(rrf.read(umls(tmp_path), (), NameChoice(), tally))
 
     assert names == [
         Name("C9000001", '"Red" fever', "P", ("T047", "T184"), "MSH"),
@@ -172,7 +171,7 @@ def test_rrf__reads_one_language_without_suppressed_rows(tmp_path: Path) -> None
         Name("C9000002", "blue molecule", "P", ("T109",), "MSH"),
         Name("C9000003", "NA", "P", ("T047",), "MSH"),
     ]
-    assert left_out == {"other language": 1, "suppressed": 1}
+    assert tally.left_out == {"other language": 1, "suppressed": 1}
 
 
 @pytest.mark.parametrize("default", [(), ("T047",), ("T184",)])
@@ -182,16 +181,16 @@ def test_rrf__uses_the_given_type_only_for_concepts_without_one(
     path = umls(tmp_path)
     without = "C9000009|ENG|P|L9|PF|S9|Y|A9||||MSH|MH|D9|green fever|0|N|256|"
     path.write_text(f"{MRCONSO}\n{without}\n")
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
 
-    names = rrf.read(path, default, NameChoice(types=frozenset({"T047"})), left_out)
+    names = rrf.read(path, default, NameChoice(types=frozenset({"T047"})), tally)
 
     expected = ["C9000001", "C9000003"]
     assert sorted({name.concept for name in names}) == [
         *expected, *(["C9000009"] if default == ("T047",) else [])
     ]  # fmt: skip
     # The molecule has a type in the table, so the given type does not apply.
-    assert left_out["other semantic type"] == (1 if default == ("T047",) else 2)
+    assert tally.left_out["other semantic type"] == (1 if default == ("T047",) else 2)
 
 
 def test_rrf__refuses_other_files(tmp_path: Path) -> None:
@@ -202,26 +201,26 @@ def test_rrf__refuses_other_files(tmp_path: Path) -> None:
     with pytest.raises(
         AnnotateError, match=r"MRSTY\.RRF, which holds the semantic types, is not beside it"
     ):
-        list(rrf.read(alone, (), NameChoice(), Counter()))
+        list(rrf.read(alone, (), NameChoice(), NameTally()))
     with pytest.raises(
         AnnotateError, match=r"MRCONSO\.RRF:8: expected 18 fields, each ended by '\|', got 4"
     ):
-        list(rrf.read(short, (), NameChoice(), Counter()))
+        list(rrf.read(short, (), NameChoice(), NameTally()))
 
 
 def test_tables__medcats_layout(tmp_path: Path) -> None:
     table = "name_status,CUI,name,type_ids\nP,c1,Kidney Failure,t047\n,C1,Failure of Kidneys| KF |,\nN,C2,NA,\n,,x,\n"
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
 
     names = list(
-        concept_tables.read(write(tmp_path / "x.csv", table), ("T184",), NameChoice(), left_out)
+        concept_tables.read(write(tmp_path / "x.csv", table), ("T184",), NameChoice(), tally)
     )
 
     assert names == [
         Name("C1", "Kidney Failure", "P", ("T047",), ""), Name("C1", "Failure of Kidneys", "A", ("T047",), ""),
         Name("C1", "KF", "A", ("T047",), ""), Name("C2", "NA", "N", ("T184",), ""),
     ]  # fmt: skip
-    assert left_out == {"no concept id": 1}
+    assert tally.left_out == {"no concept id": 1}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +232,7 @@ def test_tables__medcats_layout(tmp_path: Path) -> None:
 )
 def test_tables__names_with_synonyms(table: str, tmp_path: Path) -> None:
     names = concept_tables.read(
-        write(tmp_path / "x.csv", table), ("T121",), NameChoice(), Counter()
+        write(tmp_path / "x.csv", table), ("T121",), NameChoice(), NameTally()
     )
 
     assert [(name.concept, name.name, name.status) for name in names] == [
@@ -243,22 +242,22 @@ def test_tables__names_with_synonyms(table: str, tmp_path: Path) -> None:
 
 def test_tables__medcats_layout_with_synonyms(tmp_path: Path) -> None:
     table = "cui,name,synonyms,type_ids,name_status\nc1,MS,mitral stenosis | ,T047,N\nC1,,stenosed valve,,\n"
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
 
-    names = list(concept_tables.read(write(tmp_path / "x.csv", table), (), NameChoice(), left_out))
+    names = list(concept_tables.read(write(tmp_path / "x.csv", table), (), NameChoice(), tally))
 
     assert names == [
         Name("C1", "MS", "N", ("T047",), ""), Name("C1", "mitral stenosis", "A", ("T047",), ""),
         Name("C1", "stenosed valve", "A", ("T047",), ""),
     ]  # fmt: skip
-    assert not left_out
+    assert not tally.left_out
 
 
 def test_tables__types_in_the_table(tmp_path: Path) -> None:
     table = ",id,name,type_ids\n0,D1,aspirin,T121|t109\n1,D2,cough,\n"
 
     names = concept_tables.read(
-        write(tmp_path / "x.csv", table), ("T184",), NameChoice(), Counter()
+        write(tmp_path / "x.csv", table), ("T184",), NameChoice(), NameTally()
     )
 
     assert list(names) == [
@@ -272,7 +271,7 @@ def test_tables__refuses_other_columns(tmp_path: Path) -> None:
     with pytest.raises(
         AnnotateError, match=r"expected a table with the columns cui and name .*, got a, b$"
     ):
-        list(concept_tables.read(path, (), NameChoice(), Counter()))
+        list(concept_tables.read(path, (), NameChoice(), NameTally()))
 
 
 def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
@@ -430,7 +429,13 @@ def test_make_table__refuses(tmp_path: Path) -> None:
             [ConceptFile(made, ("T047",))],
             "t.csv",
             NameChoice(types=frozenset({"T1"})),
-            r"--from: no names are kept \(1 fewer than two letters, 2 obsolete term, 4 other sem",
+            r"--from: no names of T1; correct --types",
+        ),
+        (
+            [ConceptFile(made, ("T999",))],
+            "t.csv",
+            NameChoice(),
+            r"--from: no names are kept \(1 fewer than two letters, 3 no label .*, 2 obsolete term",
         ),
     ]:
         with pytest.raises(AnnotateError, match=message):
@@ -478,12 +483,12 @@ def test_command__prints_counts(tmp_path: Path) -> None:
 
 
 def test_disease_ontology__has_well_known_names(real: Path) -> None:
-    left_out: Counter[str] = Counter()
+    tally = NameTally()
     path = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
 
-    names = list(obo.read(path, ("T047",), NameChoice(), left_out))
+    names = list(obo.read(path, ("T047",), NameChoice(), tally))
     by_cui = {
-        name.concept for name in obo.read(path, ("T047",), NameChoice(xref="UMLS_CUI"), Counter())
+        name.concept for name in obo.read(path, ("T047",), NameChoice(xref="UMLS_CUI"), NameTally())
     }
 
     assert len(names) == 19_927
@@ -519,7 +524,7 @@ def test_real_inputs__become_one_table(real: Path, tmp_path: Path) -> None:
 def test_read__every_drug_of_the_real_table(real: Path) -> None:
     table = real / "concepts" / "drugbank_open" / "drugbank_vocabulary.csv"
 
-    names = list(concept_tables.read(table, ("T121",), NameChoice(), Counter()))
+    names = list(concept_tables.read(table, ("T121",), NameChoice(), NameTally()))
 
     assert len({name.concept for name in names}) > 13_000
     assert {name.types for name in names} == {("T121",)}

@@ -125,7 +125,6 @@ def command(
     """  # noqa: D301 - click wants the character
     from dataclasses import asdict
 
-    from mslm_data.lexicon.concepts.branches import BranchChoice
     from mslm_data.lexicon.concepts.making import make_table, parse_input
     from mslm_data.lexicon.concepts.names import NameChoice
 
@@ -134,8 +133,6 @@ def command(
         language=language,
         sources=_words(sources),
         xref=xref,
-    )
-    branches = BranchChoice(
         under=frozenset(under),
         not_under=frozenset(not_under),
     )
@@ -143,7 +140,6 @@ def command(
         [parse_input(text) for text in inputs],
         out,
         choice=choice,
-        branches=branches,
         common_words=common_words,
         labels=labels,
     )
@@ -164,9 +160,6 @@ def _print(report: ConceptReport) -> None:
     rows = [("names read", report.read)]
     rows += [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
     rows += [("names kept", report.kept)]
-    rows += [
-        (f"terms left out: {reason}", count) for reason, count in report.terms_left_out.items()
-    ]
     rows += [("concepts", report.concepts)]
     rows += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
 

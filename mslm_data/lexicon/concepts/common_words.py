@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from mslm_data import _optional
 from mslm_data.errors import MissingExtraError
-from mslm_data.lexicon.concepts.names import Name
+from mslm_data.lexicon.concepts.names import Name, NameTally
 from mslm_data.log import LOGGER
 
 CommonWordsRule = Literal["warn", "drop", "keep"]
@@ -43,7 +42,7 @@ class CommonWords:
         else:
             self._frequencies = wordfreq.get_frequency_dict("en", wordlist="best")
 
-    def filter(self, names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
+    def filter(self, names: Iterable[Name], tally: NameTally) -> Iterator[Name]:
         """Yield names; common words are skipped if the rule is "drop"."""
         for name in names:
             word = name.name.lower()
@@ -54,7 +53,7 @@ class CommonWords:
 
             self._found[word] = frequency
             if self._drops:
-                left_out["common word"] += 1
+                tally.left_out["common word"] += 1
             else:
                 yield name
 

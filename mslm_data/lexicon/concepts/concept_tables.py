@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
 from mslm_data.io.limits import LONGEST_LINE
 from mslm_data.io.name_tables import read_table
-from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.concepts.names import Name, NameChoice, NameTally
 from mslm_data.lexicon.text_files import open_text
 from mslm_data.log import plain
 
@@ -24,7 +23,7 @@ _NO_NAME = "row without a name"
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
+    path: Path, types: tuple[str, ...], choice: NameChoice, tally: NameTally
 ) -> Iterator[Name]:
     """Yield the names in a table, separated by commas or tabs, with columns in any order.
 
@@ -39,7 +38,7 @@ def read(
         path: The table.
         types: Semantic types of concepts without types.
         choice: Ignored; names are filtered afterwards.
-        left_out: Reason -> number of names; updated.
+        tally: Counts of names left out; updated.
 
     Raises:
         AnnotateError: Columns are missing, a row is malformed, or rows have different numbers of
@@ -74,9 +73,9 @@ def read(
             named = [*((name, status) for name in names), *((name, "A") for name in synonyms)]
             named = [(name.strip(), status) for name, status in named if name.strip()]
             if not named:
-                left_out[_NO_NAME] += 1
+                tally.left_out[_NO_NAME] += 1
             if not concept:
-                left_out[_NO_ID] += len(named)
+                tally.left_out[_NO_ID] += len(named)
                 continue
 
             # Rows without types have those of earlier rows of the concept.

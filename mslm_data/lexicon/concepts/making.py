@@ -8,18 +8,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
 from mslm_data.io.files import make_folder, write_whole
-from mslm_data.lexicon.concepts import branches as ontology_branches
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts.branches import BranchChoice
 from mslm_data.lexicon.concepts.common_words import CommonWords, CommonWordsRule
-from mslm_data.lexicon.concepts.names import Name, NameChoice, clean
+from mslm_data.lexicon.concepts.names import Name, NameChoice, NameTally, clean
 from mslm_data.log import plain
 
 COLUMNS = ("name", "label", "cui", "type_ids")
@@ -27,7 +24,7 @@ COLUMNS = ("name", "label", "cui", "type_ids")
 
 _TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
 
-Reader = Callable[[Path, tuple[str, ...], NameChoice, Counter[str]], Iterator[Name]]
+Reader = Callable[[Path, tuple[str, ...], NameChoice, NameTally], Iterator[Name]]
 
 
 class ConceptFile(NamedTuple):
@@ -50,8 +47,6 @@ class ConceptReport:
         read: Number of names, plus rows and terms without a name.
         kept: Number of names in the table; `read = kept + sum(left_out)`.
         left_out: Reason -> number of names.
-        terms_left_out: Reason -> number of ontology terms outside of the selected branches; their
-            names are in `left_out`.
         common_words: Names that are common words, lower-cased, most common first; None if not
             checked.
         concepts: Number of concepts in the table.
@@ -61,7 +56,6 @@ class ConceptReport:
     read: int
     kept: int
     left_out: dict[str, int]
-    terms_left_out: dict[str, int]
     common_words: tuple[str, ...] | None
     concepts: int
     types: dict[str, int]
@@ -89,7 +83,6 @@ def make_table(
     out: Path,
     *,
     choice: NameChoice,
-    branches: BranchChoice | None = None,
     common_words: CommonWordsRule = "warn",
     labels: str = "semantic_types.toml",
 ) -> ConceptReport:
@@ -102,7 +95,6 @@ def make_table(
         inputs: Files. Names of the same concept id in several files belong to one concept.
         out: The table, a CSV file that must not exist.
         choice: Filter of names.
-        branches: Filter of ontology terms. Default: all.
         common_words: How to treat names that are common English words.
         labels: Table of semantic types with their labels, see `semantic_types.read`. Concepts of
             other types are left out.
@@ -120,18 +112,10 @@ def make_table(
     files = [source._replace(path=_find_file(source.path)) for source in inputs]
     readers = [(_find_reader(source.path), source) for source in files]
     common_word_filter = CommonWords(common_words)
-    terms_left_out: Counter[str] = Counter()
-    if branches:
-        readers = _filter_branches(readers, branches, terms_left_out)
 
-    left_out: Counter[str] = Counter()
-    occurring: set[str] = set()
-    chosen = (
-        name
-        for read, source in readers
-        for name in _read_names(read, source, choice, left_out, occurring)
-    )
-    filtered = common_word_filter.filter(chosen, left_out)
+    tally = NameTally()
+    chosen = (name for read, source in readers for name in _read_names(read, source, choice, tally))
+    filtered = common_word_filter.filter(chosen, tally)
 
     # Any name may add types to its concept, so labels are known at the end only.
     names: dict[tuple[str, str], Name] = {}
@@ -140,25 +124,24 @@ def make_table(
         types[name.concept] |= dict.fromkeys(name.types)
         key = (name.concept, name.name.lower())
         if key in names:
-            left_out["same name again"] += 1
+            tally.left_out["same name again"] += 1
         if _is_preferred(name, names.get(key)):
             names[key] = name
 
     label_of = {concept: label_table.label(of_concept) for concept, of_concept in types.items()}
     labelled = [name for name in names.values() if label_of[name.concept]]
-    left_out["no label for its semantic types"] += len(names) - len(labelled)
+    tally.left_out["no label for its semantic types"] += len(names) - len(labelled)
     kept = _choose_concepts(labelled)
-    left_out["name of another concept"] += len(labelled) - len(kept)
-    left_out = +left_out
+    tally.left_out["name of another concept"] += len(labelled) - len(kept)
+    left_out = +tally.left_out
 
+    _check_known(choice, tally.occurring)
     if not kept:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(
             f"--from: no names are kept ({reasons or 'no names at all'}); --labels names the table "
             f"of semantic types with their labels, now {labels}"
         )
-    _check_known(choice, occurring)
-
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -174,7 +157,6 @@ def make_table(
         read=len(kept) + left_out.total(),
         kept=len(kept),
         left_out=dict(sorted(left_out.items())),
-        terms_left_out=dict(sorted(terms_left_out.items())),
         common_words=common_word_filter.found(),
         concepts=len(concepts),
         types=dict(sorted(type_counts.items())),
@@ -202,16 +184,18 @@ def _is_preferred(name: Name, other: Name | None) -> bool:
 
 
 def _check_known(choice: NameChoice, occurring: Set[str]) -> None:
-    """Check that all selected types and sources occur, to catch typing errors.
-
-    Args:
-        choice: The selected types and sources.
-        occurring: Types and sources of all names.
-    """
+    """Check that all selected types, sources and terms occur, to catch typing errors."""
     missing = sorted((choice.types | choice.sources) - occurring)
     if missing:
         raise AnnotateError(
             f"--from: no names of {', '.join(missing)}; correct --types or --source"
+        )
+
+    missing = sorted((choice.under | choice.not_under) - occurring)
+    if missing:
+        raise AnnotateError(
+            f"--under, --not-under: no ontology of --from has a current term {', '.join(missing)}; "
+            "an obsolete term names its replacement there"
         )
 
 
@@ -238,43 +222,8 @@ def _find_reader(path: Path) -> Reader:
     )
 
 
-def _filter_branches(
-    readers: Sequence[tuple[Reader, ConceptFile]],
-    branches: BranchChoice,
-    terms_left_out: Counter[str],
-) -> list[tuple[Reader, ConceptFile]]:
-    """Filter the terms of ontologies by branch.
-
-    Args:
-        readers: Each reader with its file.
-        branches: Filter of terms.
-        terms_left_out: Reason -> number of terms; updated.
-    """
-    outlines = {
-        source.path: ontology_branches.read_outline(source.path)
-        for read, source in readers
-        if read is obo.read
-    }
-    ontology_branches.check(branches, outlines)
-
-    filtered: list[tuple[Reader, ConceptFile]] = []
-    for read, source in readers:
-        outline = outlines.get(source.path)
-        if outline is None:
-            filtered.append((read, source))
-        else:
-            skipped = ontology_branches.find_skipped_terms(outline, branches)
-            terms_left_out.update(skipped.values())
-            filtered.append((partial(obo.read, skipped=skipped), source))
-    return filtered
-
-
 def _read_names(
-    read: Reader,
-    source: ConceptFile,
-    choice: NameChoice,
-    left_out: Counter[str],
-    occurring: set[str],
+    read: Reader, source: ConceptFile, choice: NameChoice, tally: NameTally
 ) -> Iterator[Name]:
     """Yield the selected names of one file.
 
@@ -282,19 +231,18 @@ def _read_names(
         read: Reader of the file.
         source: The file.
         choice: Filter of names.
-        left_out: Reason -> number of names; updated.
-        occurring: Types and sources of all names; updated.
+        tally: Counts of names left out, and what occurs; updated.
     """
-    for name in read(source.path, source.types, choice, left_out):
+    for name in read(source.path, source.types, choice, tally):
         if not name.types:
             raise AnnotateError(
                 f"{source.path}: concept {name.concept} has no semantic types; set those of "
                 f"concepts without any: --from {source.path}=T047"
             )
-        occurring.update(name.types, name.source.split("|"))
+        tally.occurring.update(name.types, name.source.split("|"))
         cleaned = name._replace(name=clean(name.name))
         reason = choice.refusal(cleaned)
         if reason:
-            left_out[reason] += 1
+            tally.left_out[reason] += 1
         else:
             yield cleaned

@@ -1,9 +1,10 @@
-"""Concept names, as yielded by all readers, and their filter."""
+"""Concept names, as yielded by all readers, their filter and their counts."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _SNOMED_TAG = re.compile(
@@ -45,12 +46,17 @@ class NameChoice:
         sources: Sources of UMLS rows (`SAB`) and in the column `ontologies`. Default: all.
         xref: Prefix of the OBO cross reference to use as concept id (`UMLS_CUI`), for terms with
             one. Default: the term's own id.
+        under: Ids of OBO terms. Keep these terms and their descendants by `is_a`. An ontology
+            without any of them is not filtered. Default: all.
+        not_under: Ids of OBO terms. Drop these terms and their descendants.
     """
 
     types: frozenset[str] = frozenset()
     language: str = "ENG"
     sources: frozenset[str] = frozenset()
     xref: str = ""
+    under: frozenset[str] = frozenset()
+    not_under: frozenset[str] = frozenset()
 
     def refusal(self, name: Name) -> str | None:
         """Return the reason for dropping a cleaned name, or None."""
@@ -63,6 +69,19 @@ class NameChoice:
         if self.sources and name.source and self.sources.isdisjoint(name.source.split("|")):
             return "other source"
         return None
+
+
+@dataclass(kw_only=True)
+class NameTally:
+    """What readers find besides names.
+
+    Attributes:
+        left_out: Reason -> number of names.
+        occurring: Types and sources of all names, and the terms of `NameChoice` in ontologies.
+    """
+
+    left_out: Counter[str] = field(default_factory=Counter)
+    occurring: set[str] = field(default_factory=set)
 
 
 def clean(name: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon.concepts.names import Name, NameChoice
+from mslm_data.lexicon.concepts.names import Name, NameChoice, NameTally
 from mslm_data.lexicon.text_files import read_lines
 
 _CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
@@ -15,7 +14,7 @@ _FIELDS = 18
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
+    path: Path, types: tuple[str, ...], choice: NameChoice, tally: NameTally
 ) -> Iterator[Name]:
     """Yield the names in MRCONSO.RRF; suppressed names are skipped.
 
@@ -28,7 +27,7 @@ def read(
             bytes of memory per concept.
         types: Semantic types of concepts that are not in MRSTY.RRF.
         choice: Languages, sources and types to keep.
-        left_out: Reason -> number of names; updated.
+        tally: Counts of names left out; updated.
 
     Raises:
         AnnotateError: MRSTY.RRF is missing, one of its rows has no type, or a row of MRCONSO.RRF
@@ -43,13 +42,13 @@ def read(
                 f"{path}:{number}: expected {_FIELDS} fields, each ended by '|', got {len(row)}"
             )
         if choice.language and row[_LAT] != choice.language:
-            left_out["other language"] += 1
+            tally.left_out["other language"] += 1
         elif row[_SUPPRESS] != "N":
-            left_out["suppressed"] += 1
+            tally.left_out["suppressed"] += 1
         else:
             name_types = concept_types.get(row[_CUI], types)
             if choice.types and choice.types.isdisjoint(name_types):
-                left_out["other semantic type"] += 1
+                tally.left_out["other semantic type"] += 1
                 continue
             primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
             yield Name(row[_CUI], row[_STR], "P" if primary else "A", name_types, row[_SAB])

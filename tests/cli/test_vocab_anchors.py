@@ -126,7 +126,7 @@ def test_anchors__rejects_invalid_calls(folders: Path, tmp_path: Path) -> None:
         "--general wordfrek: expected a built folder, a table of words and counts, or 'wordfreq'"
         in unknown.err
     )
-    assert "smoothing: expected a number above 0, got 0.0" in smoothing.err
+    assert "option 'smoothing'" in smoothing.err
     assert "no words occur 100000 times or more; lower --min-count" in rare.err
     assert not (tmp_path / "a").exists()
 

@@ -173,7 +173,7 @@ WRONG = [
 ]
 LACKING = [
     (["--split", "dev"], "no split 'dev'"),
-    (["--stop-words", "/nowhere"], "/nowhere: expected a file of stop words"),
+    (["--stop-words", "/nowhere"], "/nowhere: no such file of stop words"),
     (["--min-count", "100000"], "lower --min-count"),
 ]
 

@@ -93,7 +93,8 @@ def test_count_pairs__merges_the_runs_of_blocks() -> None:
     with patch.object(ngrams, "_POSITIONS_AT_ONCE", 8):
         pairs = count_pairs(stream, 3)
 
-    assert pairs.keys.tolist() == [left << 32 | left + 1 for left in range(99)]
+    assert pairs.left.tolist() == [*range(99)]
+    assert pairs.right.tolist() == [*range(1, 100)]
     assert pairs.counts.tolist() == [3] * 99
     assert pairs.stream[[0, 98, 99, 100]].tolist() == [0, 98, -1, 0]
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.errors import VocabularyError
+from mslm_data.errors import PipelineError, VocabularyError
 from mslm_data.lexicon.anchors.general_text import Frequencies
 from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
 from mslm_data.lexicon.store import read_lexicon, write_lexicon
 from mslm_data.lexicon.word_types import WordTypes
+from mslm_data.registry import from_options
 from tests.reference import anchors as reference
 
 FORMS = (
@@ -180,16 +181,18 @@ def test_find_anchors__can_be_written_and_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"smoothing": 0.0}, "smoothing: expected a number above 0, got 0.0"),
-        ({"smoothing": float("nan")}, "smoothing: expected a number above 0, got nan"),
-        ({"smoothing": float("inf")}, "smoothing: expected a number above 0, got inf"),
+        {"smoothing": 0.0},
+        {"smoothing": float("nan")},
+        {"smoothing": float("inf")},
+        {"count": 0},
+        {"min_count": 0},
     ],
 )
-def test_options__out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AnchorOptions(**options)
+def test_options__out_of_range(options: dict[str, Any]) -> None:
+    with pytest.raises(PipelineError, match=f"for option '{next(iter(options))}'"):
+        from_options(AnchorOptions, options, where="vocab anchors")
 
 
 def test_find_anchors__general_text_without_words() -> None:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 @split_option("to count")
 @click.option(
     "--count",
-    type=click.IntRange(1),
+    type=int,
     default=20,
     show_default=True,
     help="Maximum number of anchors.",
 )
 @click.option(
     "--min-count",
-    type=click.IntRange(1),
+    type=int,
     default=20,
     show_default=True,
     help="Minimum number of occurrences of an anchor. With 1, words that occur once come first.",
@@ -84,16 +84,19 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.encode.tokenizer import open_tokenizer
-    from mslm_data.errors import CallError, VocabularyError
+    from mslm_data.errors import CallError, PipelineError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
-    from mslm_data.lexicon.ngrams.ranking import read_stop_words
+    from mslm_data.lexicon.text_files import read_stop_words
+    from mslm_data.registry import from_options
 
     shards = load(folder)
     manifest = shards.manifest
     listed = read_stop_words(stop_words or "none")
     try:
-        chosen = AnchorOptions(stop_words=listed, **options)
-    except ValueError as error:
+        chosen = from_options(
+            AnchorOptions, {"stop_words": listed, **options}, where="vocab anchors"
+        )
+    except PipelineError as error:
         raise CallError(str(error)) from None
 
     if Path(general).is_dir() and Path(general).samefile(folder):

@@ -182,7 +182,8 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     from msgspec.structs import asdict
 
     from mslm_data.errors import CallError, PipelineError
-    from mslm_data.lexicon.ngrams.ranking import RECIPES, NgramChoice, read_stop_words
+    from mslm_data.lexicon.ngrams.ranking import RECIPES, NgramChoice
+    from mslm_data.lexicon.text_files import read_stop_words
     from mslm_data.registry import did_you_mean, from_options
 
     if recipe not in RECIPES:

@@ -8,19 +8,20 @@ Minimum counts and smoothing are our additions, see `find_anchors`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tokenizers
+from msgspec import Meta
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.anchors.general_text import Frequencies, spellings
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.word_types import WordTypes
+from mslm_data.registry import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,7 @@ class Anchor:
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnchorOptions:
+class AnchorOptions(Options, frozen=True, kw_only=True):
     """Limits for anchors.
 
     Attributes:
@@ -52,14 +52,10 @@ class AnchorOptions:
         stop_words: Lower-case words to skip. Few stop words have a high score anyway.
     """
 
-    count: int = 20
-    min_count: int = 20
-    smoothing: float = 1.0
-    stop_words: Collection[str] = ()
-
-    def __post_init__(self) -> None:
-        if not (self.smoothing > 0 and math.isfinite(self.smoothing)):
-            raise ValueError(f"smoothing: expected a number above 0, got {self.smoothing}")
+    count: Annotated[int, Meta(ge=1)] = 20
+    min_count: Annotated[int, Meta(ge=1)] = 20
+    smoothing: Annotated[float, Meta(gt=0, le=1e12)] = 1.0
+    stop_words: frozenset[str] = frozenset()
 
 
 def find_anchors(

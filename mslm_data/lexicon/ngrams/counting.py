@@ -50,21 +50,6 @@ class Grams:
     right: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Frequent pairs of adjacent items in a stream.
-
-    Attributes:
-        keys: int64 `[G]`, `left << 32 | right`, sorted.
-        counts: int64 `[G]`.
-        stream: int32 `[P]`, pair that begins at each position, -1 if it is not frequent.
-    """
-
-    keys: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    stream: npt.NDArray[np.int32]
-
-
 def count_ngrams(
     stream: WordStream,
     min_counts: Sequence[int],
@@ -97,10 +82,7 @@ def count_ngrams(
     grams = [Grams(_renumber(stream.numbers, new_numbers), words.counts, empty, empty)]
 
     for floor in floors:
-        pairs = count_pairs(grams[-1].stream, floor)
-        left = (pairs.keys >> 32).astype(np.int32)
-        right = (pairs.keys & 0xFFFFFFFF).astype(np.int32)
-        grams.append(Grams(pairs.stream, pairs.counts, left, right))
+        grams.append(count_pairs(grams[-1].stream, floor))
 
     return grams
 
@@ -115,29 +97,31 @@ def spell(grams: Sequence[Grams], n: int) -> npt.NDArray[np.int32]:
     return np.concatenate([shorter[longest.left], shorter[longest.right, -1:]], axis=1)
 
 
-def count_pairs(stream: Array, min_count: int) -> Pairs:
-    """Count the pairs of adjacent items in a stream.
+def count_pairs(stream: Array, min_count: int) -> Grams:
+    """Count the pairs of adjacent (n - 1)-grams in a stream, which are n-grams.
 
     Args:
         stream: int32 `[P]`; -1 is a gap, which is in no pair.
         min_count: Minimum number of occurrences.
     """
     runs = []
-    for keys in _iter_keys(stream):
+    for block in _iter_keys(stream):
         run = Scratch(np.int64)
-        run.append(np.stack(np.unique(keys[keys >= 0], return_counts=True), axis=1))
+        run.append(np.stack(np.unique(block[block >= 0], return_counts=True), axis=1))
         runs.append(run.array().reshape(-1, 2))
 
-    frequent, counts = merge_runs(runs, min_count, _POSITIONS_AT_ONCE)
+    keys, counts = merge_runs(runs, min_count, _POSITIONS_AT_ONCE)
 
     # The number of a pair is the index of its key.
     numbers = Scratch(np.int32, in_memory=IN_MEMORY)
-    value_set = pa.array(frequent)
-    for keys in _iter_keys(stream):
-        found = pc.index_in(pa.array(keys), value_set=value_set)
+    value_set = pa.array(keys)
+    for block in _iter_keys(stream):
+        found = pc.index_in(pa.array(block), value_set=value_set)
         numbers.append(found.fill_null(-1).to_numpy())
 
-    return Pairs(frequent, counts, numbers.array())
+    left = (keys >> 32).astype(np.int32)
+    right = (keys & 0xFFFFFFFF).astype(np.int32)
+    return Grams(numbers.array(), counts, left, right)
 
 
 def merge_runs(
@@ -183,7 +167,7 @@ def merge_runs(
 
 
 def _iter_keys(stream: Array) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the keys of the pairs at all positions of a stream, a block at a time.
+    """Yield the keys `left << 32 | right` of the pairs at all positions, a block at a time.
 
     The key of a pair with a gap is negative, as is that of the last position.
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,7 +21,6 @@ from msgspec import Meta
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.io import resources
 from mslm_data.lexicon.ngrams.association import MEASURES
 from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
@@ -185,36 +183,6 @@ def rank_ngrams(
     }
     about = {**about, "size": ids.size, "counts": counts}
     return _make_lexicon(listed, choice.order, stream.words.tokens, about)
-
-
-def read_stop_words(name: str) -> frozenset[str]:
-    """Read lower-cased stop words, one per line.
-
-    `english` is the shipped list, `none` an empty list.
-
-    Raises:
-        VocabularyError: The file is missing or not UTF-8, or a line has several words.
-    """
-    if name == "none":
-        return frozenset()
-
-    path = resources.path("vocab", "stop-words-english.txt") if name == "english" else Path(name)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise VocabularyError(
-            f"{name}: expected a file of stop words, one a line, in UTF-8 "
-            f"({type(error).__name__}); `english` names "
-            "those that are shipped"
-        ) from None
-
-    for number, line in enumerate(lines, start=1):
-        if len(line.split()) > 1:
-            raise VocabularyError(
-                f"{name}:{number}: expected one stop word a line, got a line of several words; "
-                "leave counts and comments out"
-            )
-    return frozenset(word for line in lines if (word := line.strip().lower()))
 
 
 def as_options(choice: NgramChoice) -> dict[str, Any]:

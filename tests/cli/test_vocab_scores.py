@@ -12,6 +12,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.cli import progress
 from mslm_data.data.ragged import Ragged
+from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from tests.cli.running import run
@@ -277,14 +278,15 @@ def broken(rows, keys):
     raise RuntimeError("no answer")
 
 
-def test_confidence__failing_callable_leaves_no_column(folder):
+def test_confidence__failing_callable_leaves_no_scores(folder):
     name = "tests.cli.test_vocab_scores:broken"
 
     done = run("vocab", "scores", "confidence", folder, "--callable", name)
 
     assert done.code == 1
     assert "from the function, got RuntimeError" in done.err
-    assert not (folder / "vocab" / "confidence").exists()
+    with pytest.raises(VocabularyError, match="expected a score column, found none"):
+        open_scores(folder / "vocab" / "confidence")
 
 
 def test_confidence__rejects_a_missing_callable(folder):
@@ -293,7 +295,7 @@ def test_confidence__rejects_a_missing_callable(folder):
     )
 
     assert done.code == 1
-    assert "found no function 'hlf'" in done.err
+    assert "has no attribute 'hlf'" in done.err
 
 
 def test_table__writes_a_lexicon_and_reports_counts(folder, tmp_path):
@@ -307,7 +309,7 @@ def test_table__writes_a_lexicon_and_reports_counts(folder, tmp_path):
     lexicon = read_lexicon(folder / "vocab" / "table.arrow")
     assert lexicon.scores.tolist() == [0.5, 0.25]
     assert lexicon.words.tolist() == [1, 2]
-    assert (done.json["read"], done.json["kept"], done.json["left_out"]) == (3, 2, {"no number": 1})
+    assert (done.json["read"], done.json["kept"], done.json["left_out"]) == (4, 2, {"no number": 2})
     assert "left out: no number" in said.out
     assert "kinase" not in (said.out + said.err + done.out).lower()
 

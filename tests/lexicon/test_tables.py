@@ -68,7 +68,7 @@ def test_read_table__counts_excluded_lines(tmp_path):
 
     assert lexicon.tokens.tolist() == [ids_of(["kinase"]), ids_of(["protein"])]
     assert lexicon.scores.tolist() == [1, 5]
-    assert skipped == {"no number": 4, "unknown": 2, "repeated": 1, "no entry": 1}
+    assert skipped == {"no number": 5, "unknown": 2, "repeated": 1, "no entry": 1}
 
 
 def test_read_table__ends_lines_at_newlines_only(tmp_path):

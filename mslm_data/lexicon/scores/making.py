@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,30 +121,19 @@ def write_column(
         if progress is not None:
             progress(done, total)
 
-    # Create folders now: scoring the first shard takes minutes.
-    folders = dict.fromkeys([folder, *(path.parent for path, _, _, _ in todo)])
-    new_folders = [path for path in folders if not path.exists()]
-    for path, _, _, _ in todo:
-        make_folder(path.parent)
+    make_folder(folder)  # fails before the first shard is scored, which takes minutes
+    advance(0)
+    for path, split, start, record in todo:
+        examples = split.examples(start, start + record.rows)
 
-    try:
-        advance(0)
-        for path, split, start, record in todo:
-            examples = split.examples(start, start + record.rows)
+        scores = score(examples, advance)
+        if not np.isfinite(scores).all():
+            raise VocabularyError(
+                f"{path}: expected a finite number for each token, got NaN or infinity; the "
+                "model's weights are damaged"
+            )
 
-            scores = score(examples, advance)
-            if not np.isfinite(scores).all():
-                raise VocabularyError(
-                    f"{path}: expected a finite number for each token, got NaN or infinity; the "
-                    "model's weights are damaged"
-                )
-
-            write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
-    finally:
-        # Remove new folders without scores, so that the column counts as missing.
-        for path in reversed(new_folders):
-            with suppress(OSError):
-                path.rmdir()
+        write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
 
     split_rows = {name: len(split) for name, split in splits.items()}
     return ColumnReport(splits=split_rows, tokens=total, shards=shards, kept=shards - len(todo))

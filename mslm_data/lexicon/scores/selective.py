@@ -14,8 +14,8 @@ complete row.
 
 from __future__ import annotations
 
-import importlib
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -181,23 +181,17 @@ def load_callable(name: str) -> PTrue:
     Raises:
         VocabularyError: Module or function does not exist, or the module fails to import.
     """
-    module, _, attribute = name.partition(":")
     try:
-        function = getattr(importlib.import_module(module), attribute, None)
-    except ModuleNotFoundError as error:
-        raise VocabularyError(
-            f"--callable {name}: no module '{error.name}'; Python's path and this folder were "
-            "searched"
-        ) from None
+        function = pkgutil.resolve_name(name)
     except Exception as error:  # the user's code may raise anything
+        is_missing = isinstance(error, ImportError | AttributeError)
         raise VocabularyError(
-            f"--callable {name}: expected a module that can be imported, got "
-            f"{type(error).__name__}; --debug shows where"
+            f"--callable {name}: expected package.module:function in Python's path or this folder, "
+            f"got {error if is_missing else type(error).__name__}; --debug shows where"
         ) from error
 
     if not callable(function):
         raise VocabularyError(
-            f"--callable {name}: expected package.module:function, found no function "
-            f"'{attribute}' in '{module}'"
+            f"--callable {name}: expected package.module:function, got no function"
         )
     return function  # type: ignore[no-any-return]

@@ -33,10 +33,10 @@ def read_table(
 ) -> tuple[Lexicon, Counter[str]]:
     """Read a table with an entry, TAB and number per line.
 
-    Entries keep their order. A first line without a number in the second column is a header. Lines
-    are skipped, and counted by reason, without a finite number; without an entry; if the entry
-    contains `[UNK]`, or is not a piece or id of the tokenizer; if it is a special token; or if an
-    earlier line has the same ids, such as `Word` and `word` in an uncased vocabulary.
+    Entries keep their order. Lines are skipped, and counted by reason: without a finite number, as
+    a header is; without an entry; if the entry contains `[UNK]`, or is not a piece or id of the
+    tokenizer; if it is a special token; or if an earlier line has the same ids, such as `Word` and
+    `word` in an uncased vocabulary.
 
     Args:
         path: A UTF-8 file.
@@ -126,13 +126,11 @@ def _read_lines(path: Path, skipped: Counter[str]) -> Iterator[tuple[str, float]
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
 
-    for line, text in enumerate(read_lines(path, VocabularyError, newline="\n")):
+    for text in read_lines(path, VocabularyError, newline="\n"):
         entry, tab, rest = text.rstrip("\r\n").partition("\t")
         number = _parse_number(rest.partition("\t")[0])
 
-        is_blank = not entry.strip() and not tab
-        is_header = line == 0 and number is None
-        if is_blank or is_header:
+        if not entry.strip() and not tab:
             continue
 
         if number is None:

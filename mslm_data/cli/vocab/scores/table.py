@@ -34,8 +34,8 @@ from mslm_data.cli.vocab.scores import print_report
 def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) -> None:
     """Make a lexicon from a table of words, pieces or token ids, with a number each.
 
-    A header line is optional. Words and phrases are encoded as in the folder. Tables of ids are for
-    example InforMask's rates. Entries keep their order. Unusable lines are counted by reason.
+    Words and phrases are encoded as in the folder. Tables of ids are for example InforMask's rates.
+    Entries keep their order. Unusable lines, such as a header, are counted by reason.
 
     \b
     Example:

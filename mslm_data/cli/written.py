@@ -59,10 +59,10 @@ def _is_new(path: Path) -> bool:
 
 def _is_lexicon(path: Path) -> bool:
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon.artefacts import LEXICON, read_about
+    from mslm_data.lexicon.artefacts import LEXICON
 
     try:
-        read_about(path, LEXICON)
+        LEXICON.read_about(path)
     except VocabularyError:
         return False
     return True

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from mslm_data.errors import VocabularyError
 from mslm_data.io import arrow as plain_arrow
 from mslm_data.io.files import make_folder, write_whole
-from mslm_data.log import plain
 
 if TYPE_CHECKING:
     from mslm_data.shard.remote import RemoteFolder
@@ -37,17 +37,143 @@ FORMAT = 1
 
 
 class ArtefactKind(NamedTuple):
-    """A kind of artefact.
+    """A kind of artefact, which reads and writes its files.
 
     Attributes:
         name: Name with article, for messages.
         key: Key of the metadata in the schema.
         columns: Column -> type, in order.
+        is_folder: Whether an artefact is a folder with files, or a file.
     """
 
     name: str
     key: str
     columns: Mapping[str, pa.DataType]
+    is_folder: bool
+
+    def write(self, path: Path, arrays: Sequence[pa.Array], about: Mapping[str, Any]) -> None:
+        """Write a file of an artefact atomically, readable by its owner only.
+
+        Equal arguments give equal bytes, regardless of the order of keys in `about`.
+
+        Args:
+            path: The file. Replaced if it exists; missing parent folders are created.
+            arrays: The columns, with equal lengths.
+            about: Metadata as JSON values, with `size`; `format` is added.
+        """
+        text = json.dumps({**about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
+        schema = pa.schema(self.columns.items(), metadata={self.key: text})
+        batch = pa.record_batch(list(arrays), schema=schema)
+
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(batch)
+
+        make_folder(path.parent)
+        write_whole(path, [memoryview(sink.getvalue())])
+
+    def read(self, path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], list[pa.Array]]:
+        """Read a file of an artefact, with the checks common to all kinds.
+
+        Args:
+            path: A lexicon, or a file of a score column, `COLUMN/SPLIT/SHARD.arrow`.
+            mapped: Whether to memory-map the columns instead of reading them.
+
+        Returns:
+            The metadata, and the columns, without nulls.
+
+        Raises:
+            VocabularyError: The file is missing, has another kind or a newer format, or is damaged.
+        """
+        if not path.is_file():
+            raise self.missing(path)
+
+        with self._named_errors(path):
+            source = pa.memory_map(str(path)) if mapped else pa.BufferReader(path.read_bytes())
+            with source as file:
+                about = self._read_metadata(path, plain_arrow.schema(file))
+                batches = plain_arrow.batches(file)
+
+        if len(batches) != 1:
+            raise damaged(path, f"one batch of rows, got {len(batches)}")
+
+        # Nulls would be read as arbitrary numbers.
+        columns = batches[0].columns
+        lists = [column.values for column in columns if pa.types.is_list(column.type)]
+        if any(array.null_count for array in (*columns, *lists)):
+            raise damaged(path, "no nulls")
+
+        return about, columns
+
+    def read_about(self, path: Path) -> dict[str, Any]:
+        """Read the metadata of an artefact; of a folder, those of its first file.
+
+        Raises:
+            VocabularyError: The artefact is missing, has another kind or a newer format, or is
+                unreadable.
+        """
+        file = min(path.glob("*/*.arrow"), default=path) if self.is_folder else path
+        if not file.is_file() or path.is_dir() != self.is_folder:
+            raise self.missing(path)
+
+        with self._named_errors(file), pa.memory_map(str(file)) as source:
+            return self._read_metadata(file, plain_arrow.schema(source))
+
+    def missing(self, path: Path) -> VocabularyError:
+        """Return the error for a missing artefact."""
+        problem = "found none"
+        if path.is_dir() and not self.is_folder:
+            problem = "which is a file, got a folder"
+        elif path.is_file() and self.is_folder:
+            problem = "which is a folder, got a file"
+        message = f"{path}: expected {self.name}, {problem}; {how_to_make(path)}"
+        if path.name == str(path):
+            # A strategy that is not yet bound to shards searches only the working directory for
+            # names.
+            message += (
+                "; `shards.strategy(...)`, of a name, a file or a strategy, looks in the `vocab/` "
+                "of its folder too"
+            )
+        return VocabularyError(message)
+
+    def _read_metadata(self, path: Path, schema: pa.Schema) -> dict[str, Any]:
+        """Return the metadata of a file, and check its kind and format."""
+        other = VocabularyError(
+            f"{path}: expected {self.name} of mslm-data, got another Arrow file; "
+            f"{how_to_make(path)}"
+        )
+        about: dict[str, Any] = json.loads((schema.metadata or {}).get(self.key.encode(), b"null"))
+        try:
+            header = msgspec.convert(about, _Header)
+        except msgspec.ValidationError:
+            raise other from None
+
+        if header.format > FORMAT:
+            raise VocabularyError(
+                f"{path}: format {header.format} needs a newer mslm-data (this one reads up to "
+                f"{FORMAT}); update mslm-data, or {how_to_make(path)}"
+            )
+        if [(field.name, field.type) for field in schema] != list(self.columns.items()):
+            raise other
+        return about
+
+    @contextmanager
+    def _named_errors(self, path: Path) -> Iterator[None]:
+        """Convert what a damaged file raises in the block to an error that names the file."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+            raise VocabularyError(
+                f"{path}: expected {self.name}, got a file that cannot be read as one "
+                f"({type(error).__name__}); {how_to_make(path)}"
+            ) from None
+
+
+class _Header(msgspec.Struct):
+    """The metadata that all files have."""
+
+    format: int
+    size: int
 
 
 LEXICON = ArtefactKind(
@@ -58,11 +184,13 @@ LEXICON = ArtefactKind(
         "word_starts": pa.list_(pa.int32()),
         "score": pa.float64(),
     },
+    is_folder=False,
 )
 SCORE_COLUMN = ArtefactKind(
     name="a score column",
     key="mslm_data_scores",
     columns={"key": pa.uint64(), "scores": pa.list_(pa.float32())},
+    is_folder=True,
 )
 
 MAKERS = {
@@ -100,92 +228,6 @@ def how_to_make(path: Path) -> str:
     return f"make it with `{command}`"
 
 
-def _format_columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
-    return plain(", ".join(f"{name} ({kind})" for name, kind in columns))
-
-
-def write_artefact(
-    path: Path, kind: ArtefactKind, arrays: Sequence[pa.Array], about: Mapping[str, Any]
-) -> None:
-    """Write a file of an artefact atomically, readable by its owner only.
-
-    Equal arguments give equal bytes, regardless of the order of keys in `about`.
-
-    Args:
-        path: The file. Replaced if it exists; missing parent folders are created.
-        kind: Kind of the artefact.
-        arrays: The columns of `kind`, with equal lengths.
-        about: Metadata as JSON values, with `size`; `format` is added.
-    """
-    text = json.dumps({**about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
-    schema = pa.schema(kind.columns.items(), metadata={kind.key: text})
-    batch = pa.record_batch(list(arrays), schema=schema)
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(batch)
-
-    make_folder(path.parent)
-    write_whole(path, [memoryview(sink.getvalue())])
-
-
-def read_artefact(
-    path: Path, kind: ArtefactKind, *, mapped: bool = False
-) -> tuple[dict[str, Any], list[pa.Array]]:
-    """Read a file of an artefact, with the checks common to all kinds.
-
-    Args:
-        path: A lexicon, or a file of a score column, `COLUMN/SPLIT/SHARD.arrow`.
-        kind: Expected kind.
-        mapped: Whether to memory-map the columns instead of reading them.
-
-    Returns:
-        The metadata, and the columns of `kind`, without nulls.
-
-    Raises:
-        VocabularyError: The file is missing, has another kind or a newer format, or is damaged.
-    """
-    if not path.is_file():
-        raise missing(path, kind)
-
-    with _named_errors(path, kind):
-        source = pa.memory_map(str(path)) if mapped else pa.BufferReader(path.read_bytes())
-        with source as file:
-            about = _read_metadata(path, kind, plain_arrow.schema(file))
-            batches = plain_arrow.batches(file)
-
-    if len(batches) != 1:
-        raise damaged(path, f"one batch of rows, got {len(batches)}")
-
-    # Nulls would be read as arbitrary numbers.
-    columns = batches[0].columns
-    lists = [column.values for column in columns if pa.types.is_list(column.type)]
-    if any(array.null_count for array in (*columns, *lists)):
-        raise damaged(path, "no nulls")
-
-    return about, columns
-
-
-def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
-    """Read the metadata of an artefact; of a score column, those of its first file.
-
-    Args:
-        path: The artefact.
-        kind: Expected kind.
-
-    Raises:
-        VocabularyError: The artefact is missing, has another kind or a newer format, or is
-            unreadable.
-    """
-    is_column = kind is SCORE_COLUMN
-    file = min(path.glob("*/*.arrow"), default=path) if is_column else path
-    if not file.is_file() or path.is_dir() != is_column:
-        raise missing(path, kind)
-
-    with _named_errors(file, kind), pa.memory_map(str(file)) as source:
-        return _read_metadata(file, kind, plain_arrow.schema(source))
-
-
 def find_artefact(
     folder: Path | RemoteFolder, name: str, kind: ArtefactKind, *, tokenizer: str
 ) -> Path:
@@ -209,30 +251,13 @@ def find_artefact(
     else:
         path = folder.artifact(name) or Path(name)
 
-    about = read_about(path, kind)
+    about = kind.read_about(path)
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
             f"{path}: made with another tokenizer than that of {folder}; {how_to_make(path)}"
         )
 
     return path
-
-
-def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
-    """Return the error for a missing artefact."""
-    problem = "found none"
-    if kind is LEXICON and path.is_dir():
-        problem = "which is a file, got a folder"
-    elif kind is SCORE_COLUMN and path.is_file():
-        problem = "which is a folder, got a file"
-    message = f"{path}: expected {kind.name}, {problem}; {how_to_make(path)}"
-    if path.name == str(path):
-        # A strategy that is not yet bound to shards searches only the working directory for names.
-        message += (
-            "; `shards.strategy(...)`, of a name, a file or a strategy, looks in the `vocab/` of "
-            "its folder too"
-        )
-    return VocabularyError(message)
 
 
 def damaged(path: Path, expected: str) -> VocabularyError:
@@ -254,46 +279,3 @@ def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
 def find_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Return the sorted keys of metadata with different values."""
     return [key for key in sorted({*first, *second}) if first.get(key) != second.get(key)]
-
-
-@contextmanager
-def _named_errors(path: Path, kind: ArtefactKind) -> Iterator[None]:
-    """Convert what a damaged file raises in the block to an error that names the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise VocabularyError(
-            f"{path}: expected {kind.name}, got a file that cannot be read as one "
-            f"({type(error).__name__}); {how_to_make(path)}"
-        ) from None
-
-
-def _read_metadata(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
-    """Return the metadata of a file, and check its kind and format."""
-    about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
-
-    # `null` for files without the key, which are other Arrow files.
-    if not (isinstance(about, dict) and all(_is_count(about.get(n)) for n in ("format", "size"))):
-        raise VocabularyError(
-            f"{path}: expected {kind.name} of mslm-data, got another Arrow file; "
-            f"{how_to_make(path)}"
-        )
-
-    if about["format"] > FORMAT:
-        raise VocabularyError(
-            f"{path}: format {about['format']} needs a newer mslm-data (this one reads up to "
-            f"{FORMAT}); update mslm-data, or {how_to_make(path)}"
-        )
-
-    if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
-        raise VocabularyError(
-            f"{path}: expected the columns {_format_columns(kind.columns.items())}, got "
-            f"{_format_columns((field.name, field.type) for field in schema)}; {how_to_make(path)}"
-        )
-
-    return about
-
-
-def _is_count(value: Any) -> bool:
-    """Return whether a JSON value is an integer; booleans are not."""
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -26,14 +26,7 @@ from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.errors import VocabularyError
 from mslm_data.io.arrow import IN_MEMORY, numbers
 from mslm_data.kernels.gather import gather
-from mslm_data.lexicon.artefacts import (
-    SCORE_COLUMN,
-    damaged,
-    find_differences,
-    missing,
-    read_artefact,
-    write_artefact,
-)
+from mslm_data.lexicon.artefacts import SCORE_COLUMN, damaged, find_differences
 
 
 class ShardScores(NamedTuple):
@@ -64,7 +57,7 @@ def write_scores(
     lists = pa.ListArray.from_arrays(
         pa.array(scores.offsets, pa.int32()), pa.array(scores.values, pa.float32())
     )
-    write_artefact(path, SCORE_COLUMN, [pa.array(keys, pa.uint64()), lists], about)
+    SCORE_COLUMN.write(path, [pa.array(keys, pa.uint64()), lists], about)
 
 
 def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], ShardScores]:
@@ -73,7 +66,7 @@ def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], Sh
     Raises:
         VocabularyError: The file is missing, not a score column, has a newer format, or is damaged.
     """
-    about, (keys, lists) = read_artefact(path, SCORE_COLUMN, mapped=mapped)
+    about, (keys, lists) = SCORE_COLUMN.read(path, mapped=mapped)
 
     values = numbers(lists.values)
     if not np.isfinite(values).all():
@@ -163,7 +156,7 @@ def open_scores(folder: Path) -> ScoreColumn:
     """
     paths = sorted(folder.glob("*/*.arrow"))
     if not paths:
-        raise missing(folder, SCORE_COLUMN)
+        raise SCORE_COLUMN.missing(folder)
 
     try:
         states = [path.stat() for path in paths]

@@ -26,13 +26,7 @@ import pyarrow as pa
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.io.arrow import numbers
-from mslm_data.lexicon.artefacts import (
-    LEXICON,
-    damaged,
-    missing,
-    read_artefact,
-    write_artefact,
-)
+from mslm_data.lexicon.artefacts import LEXICON, damaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +73,7 @@ def write_lexicon(path: Path, lexicon: Lexicon) -> None:
         _to_lists(lexicon.word_starts),
         pa.array(lexicon.scores, pa.float64()),
     ]
-    write_artefact(path, LEXICON, arrays, lexicon.about)
+    LEXICON.write(path, arrays, lexicon.about)
 
 
 def read_lexicon(path: Path) -> Lexicon:
@@ -88,7 +82,7 @@ def read_lexicon(path: Path) -> Lexicon:
     Raises:
         VocabularyError: The file is missing, not a lexicon, has a newer format, or is damaged.
     """
-    about, (tokens, word_starts, scores) = read_artefact(path, LEXICON)
+    about, (tokens, word_starts, scores) = LEXICON.read(path)
 
     lexicon = Lexicon(
         tokens=_to_ragged(tokens),
@@ -112,7 +106,7 @@ def open_lexicon(path: Path) -> Lexicon:
     try:
         status = path.stat()
     except OSError:
-        raise missing(path, LEXICON) from None
+        raise LEXICON.missing(path) from None
 
     return _open_cached(path, (status.st_ino, status.st_mtime_ns, status.st_size))
 

@@ -17,7 +17,6 @@ from mslm_data.lexicon.artefacts import (
     ArtefactKind,
     find_artefact,
     how_to_make,
-    read_about,
 )
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, write_lexicon
@@ -63,7 +62,7 @@ def test_find_artefact__of_a_score_column_returns_its_folder(tmp_path: Path) -> 
     inside = column(tmp_path / "vocab" / "attention")
 
     assert find(tmp_path, "attention", SCORE_COLUMN) == inside
-    assert read_about(inside, SCORE_COLUMN) == {**ABOUT, "format": 1}
+    assert SCORE_COLUMN.read_about(inside) == {**ABOUT, "format": 1}
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -211,7 +211,7 @@ def test_open_scores__newer_foreign_columns_and_batches(tmp_path: Path) -> None:
         open_scores(newer)
     with pytest.raises(
         VocabularyError,
-        match=r"expected the columns key \(uint64\), scores \(list.*\), got .*; make it with",
+        match="expected a score column of mslm-data, got another Arrow file; make it with",
     ):
         open_scores(foreign)
     for times in (0, 2):

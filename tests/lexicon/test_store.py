@@ -204,7 +204,7 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
         read_lexicon(newer)
     with pytest.raises(
         VocabularyError,
-        match=r"expected the columns tokens .*, got .*; make it with `mslm",
+        match="expected a lexicon of mslm-data, got another Arrow file; make it with `mslm",
     ):
         read_lexicon(renamed)
     for path, times in ((twice, 2), (none, 0)):

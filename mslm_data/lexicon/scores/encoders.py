@@ -52,7 +52,6 @@ class FrozenEncoder:
         model: The transformers model, float32, in evaluation mode.
         tokenizer: Tokenizer in its folder; None if there is none.
         digest: SHA-256 of configuration, weights and tokenizer.
-        device: `cuda` or `cpu`.
         limit: Maximum row length in tokens; None without limit.
         has_pooler: Whether the pooler's weights are in the files.
     """
@@ -61,7 +60,6 @@ class FrozenEncoder:
     model: Any
     tokenizer: Tokenizer | None
     digest: str
-    device: str
     limit: int | None
     has_pooler: bool
 
@@ -138,8 +136,10 @@ class FrozenEncoder:
                 yield (
                     row_numbers,
                     self.model(
-                        input_ids=torch.from_numpy(ids).to(self.device),
-                        attention_mask=torch.from_numpy(is_token.astype(np.int64)).to(self.device),
+                        input_ids=torch.from_numpy(ids).to(self.model.device),
+                        attention_mask=torch.from_numpy(is_token.astype(np.int64)).to(
+                            self.model.device
+                        ),
                         **options,
                     ),
                 )
@@ -205,7 +205,6 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
         model=model.to(device).eval(),
         tokenizer=tokenizer,
         digest=_digest(folder, tokenizer),
-        device=device,
         limit=_find_limit(model),
         has_pooler=has_pooler,
     )

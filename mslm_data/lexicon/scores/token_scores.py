@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores.encoders import FrozenEncoder
 from mslm_data.registry import did_you_mean
@@ -58,18 +59,14 @@ class Attention:
         config = self.encoder.model.config.get_text_config()
         squares = _ATTENTION_BYTES // (4 * config.num_hidden_layers * config.num_attention_heads)
 
-        out = np.zeros(len(words), np.float32)
-        for row_numbers, output in self.encoder.batches(
-            ids, squares=squares, output_attentions=True
-        ):
+        def pool(output: Any) -> Array:
             # [batch, heads, from, to]: last layer, from the first token, mean over heads.
-            weights = output.attentions[-1][:, :, 0, :].mean(dim=1).cpu().numpy()
-            for row, row_weights in zip(row_numbers.tolist(), weights, strict=True):
-                out[ids.offsets[row] : ids.offsets[row + 1]] = row_weights[: ids.lengths[row]]
-            advance(int(ids.lengths[row_numbers].sum()))
+            weights: Array = output.attentions[-1][:, :, 0, :].mean(dim=1).cpu().numpy()
+            return weights
 
-        out[words < 0] = 0
-        return out
+        return _score_tokens(
+            self.encoder, examples, pool, advance, squares=squares, output_attentions=True
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +89,42 @@ class ClassLogits:
 
     def __call__(self, examples: Examples, advance: Advance) -> npt.NDArray[np.float32]:
         """Return a score for each token, `[T]`; see `write_column`."""
-        ids = examples.input_ids
-        out = np.zeros(len(ids.values), np.float32)
 
-        for row_numbers, output in self.encoder.batches(ids):
-            logits = output.logits.cpu().numpy()
+        def pool(output: Any) -> Array:
+            logits: Array = output.logits.cpu().numpy()
             scores = logits[:, :, self.index]
             if self.value == "margin":
                 scores = scores - np.delete(logits, self.index, axis=2).max(axis=2)
+            return scores
 
-            for row, row_scores in zip(row_numbers.tolist(), scores, strict=True):
-                out[ids.offsets[row] : ids.offsets[row + 1]] = row_scores[: ids.lengths[row]]
-            advance(int(ids.lengths[row_numbers].sum()))
+        return _score_tokens(self.encoder, examples, pool, advance)
 
-        out[examples.word_ids.values < 0] = 0
-        return out
+
+def _score_tokens(
+    encoder: FrozenEncoder,
+    examples: Examples,
+    pool: Callable[[Any], Array],
+    advance: Advance,
+    **options: Any,
+) -> npt.NDArray[np.float32]:
+    """Return a score for each token, `[T]`; special tokens get 0.
+
+    Args:
+        encoder: The model.
+        examples: The rows.
+        pool: Function from the model's output for a batch to its scores, `[batch, length]`.
+        advance: Called with the number of tokens finished since the last call.
+        **options: Options of `FrozenEncoder.batches`.
+    """
+    ids = examples.input_ids
+    out = np.zeros(len(ids.values), np.float32)
+    for row_numbers, output in encoder.batches(ids, **options):
+        for row, scores in zip(row_numbers.tolist(), pool(output), strict=True):
+            out[ids.offsets[row] : ids.offsets[row + 1]] = scores[: ids.lengths[row]]
+        advance(int(ids.lengths[row_numbers].sum()))
+
+    out[examples.word_ids.values < 0] = 0
+    return out
 
 
 def class_index(encoder: FrozenEncoder, name: str) -> int:

@@ -119,6 +119,18 @@ class ArtefactKind(NamedTuple):
         with self._named_errors(file), pa.memory_map(str(file)) as source:
             return self._read_metadata(file, plain_arrow.schema(source))
 
+    def version(self, path: Path) -> tuple[int, int, int]:
+        """Return inode, time and size of a file, to notice changes.
+
+        Raises:
+            VocabularyError: The file is missing or unreadable, such as a broken link.
+        """
+        try:
+            status = path.stat()
+        except OSError:
+            raise self.missing(path) from None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
     def missing(self, path: Path) -> VocabularyError:
         """Return the error for a missing artefact."""
         problem = "found none"

@@ -158,15 +158,7 @@ def open_scores(folder: Path) -> ScoreColumn:
     if not paths:
         raise SCORE_COLUMN.missing(folder)
 
-    try:
-        states = [path.stat() for path in paths]
-    except OSError as error:
-        raise VocabularyError(
-            f"{folder}: the scores cannot be read ({type(error).__name__}); remove broken links"
-        ) from None
-
-    versions = tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
-    return _open_cached(folder, tuple(paths), versions)
+    return _open_cached(folder, tuple(paths), tuple(map(SCORE_COLUMN.version, paths)))
 
 
 @lru_cache(maxsize=8)

@@ -103,12 +103,7 @@ def open_lexicon(path: Path) -> Lexicon:
     Raises:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
-    try:
-        status = path.stat()
-    except OSError:
-        raise LEXICON.missing(path) from None
-
-    return _open_cached(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+    return _open_cached(path, LEXICON.version(path))
 
 
 @lru_cache(maxsize=16)

@@ -191,6 +191,16 @@ def test_open_scores__missing(tmp_path: Path) -> None:
             open_scores(folder)
 
 
+def test_open_scores__a_broken_link(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "x.arrow").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(
+        VocabularyError, match=r"train/x\.arrow: expected a score column, found none"
+    ):
+        open_scores(tmp_path)
+
+
 @pytest.mark.parametrize(
     "about", ["null", "[]", "{}", '{"format": "1", "size": 1}', '{"format": 1}']
 )

@@ -43,9 +43,10 @@ from mslm_data.data.document import (
     SetAside,
 )
 from mslm_data.data.reason import Reason
+from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, json_rows, tags
 from mslm_data.source.reading.cells import Cells, Row
-from mslm_data.source.reading.elements import MalformedError, elements
+from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
@@ -238,7 +239,6 @@ class FormSource:
         Raises:
             RecordError: The record cannot be used. Attributes of `found` that have been set before
                 describe the loss.
-            MalformedError: As for `RecordError`; the record is a file of XML that is damaged.
         """
 
     def records(self, part: Part) -> Iterator[Record | SetAside | NotChosen]:
@@ -277,7 +277,7 @@ class FormSource:
                     num_regular = found.late_by_i if is_iob1() else 0
                     found.adjusted[LATE] += found.late - num_regular
                 yield found.document(self)
-            except (RecordError, MalformedError) as error:
+            except RecordError as error:
                 place = found.place
                 if error.line:
                     place = f"{found.file or record.path.name}:{error.line}"
@@ -291,7 +291,7 @@ class FormSource:
             if isinstance(record, SetAside):
                 continue
             found = Findings(record.id, record.place)
-            with suppress(RecordError, MalformedError):
+            with suppress(RecordError):
                 self.understand(record, found)
             num_mentions += len(found.spans)
             num_late += found.late
@@ -427,7 +427,10 @@ class JsonWithin(Container[object]):
 
 
 class XmlElements(Container[object]):
-    """A record for each XML element with one of some names: an `Element`."""
+    """A record for each XML element with one of some names: an `Element`.
+
+    A malformed file is an error, because the number of records in its remainder is unknown.
+    """
 
     def __init__(self, *names: str) -> None:
         """Set the names; see `elements`."""
@@ -435,7 +438,10 @@ class XmlElements(Container[object]):
 
     def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
         path = Path(part.path)
-        return _numbered(elements(path, *self._names), path)
+        try:
+            yield from _numbered(elements(path, *self._names), path)
+        except RecordError as error:
+            raise SourceError(f"{path.name}:{error.line}: {error.reason}") from None
 
 
 class WholeFile(Container[object]):

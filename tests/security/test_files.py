@@ -50,11 +50,11 @@ def test_bioc__rejects_a_bomb_in_constant_memory(tmp_path: Path) -> None:
     (tmp_path / "train.xml").write_text(f'<?xml version="1.0"?>{BOMBS["laughs"]}')
     script = (
         "import resource, sys; from mslm_data.source.reading.elements import elements; from pathlib import Path\n"
-        "from mslm_data.errors import SourceError\n"
+        "from mslm_data.source.reading.records import RecordError\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28),) * 2)\n"
         "try:\n    list(elements(Path(sys.argv[1]), 'document'))\n"
-        "except SourceError as error:\n    print(error)\n"
+        "except RecordError as error:\n    print(error)\n"
     )
     if not Path("/proc/self/statm").exists() or not hasattr(resource, "RLIMIT_AS"):
         pytest.skip("no limit of memory here")

@@ -131,15 +131,17 @@ class BioC(FormSource, OffsetSource, frozen=True, kw_only=True):
 def _to_json(element: Element) -> dict[str, Any]:
     """Convert an element of BioC XML to an object of BioC JSON."""
     value: dict[str, Any] = {"infons": {}, "locations": []}
+    in_lists = _CHILDREN.get(element.tag, ())
     for child in element:
-        if child.tag == "infon":
+        name = child.tag
+        if name == "infon":
             value["infons"][child.get("key")] = child.text
-        elif child.tag == "location":
+        elif name == "location":
             value["locations"].append(child.attrib)
-        elif child.tag in _CHILDREN.get(element.tag, ()):
-            value.setdefault(f"{child.tag}s", []).append(_to_json(child))
-        elif child.tag in ("id", "offset", "text"):
-            value.setdefault(child.tag, child.text)
+        elif name in in_lists:
+            value.setdefault(f"{name}s", []).append(_to_json(child))
+        elif name in ("id", "offset", "text"):
+            value.setdefault(name, child.text)
     return value
 
 
@@ -175,7 +177,7 @@ def _read_document(document: Cells, found: Findings, *, label: str, concept: str
 
 def _mention(annotation: Cells, label: str, concept: str) -> Annotation:
     infons = annotation.get("infons")
-    values = infons if isinstance(infons, Mapping) else {}
+    values = infons if isinstance(infons, dict) else {}
     fragments = []
     for location in _objects(annotation, "locations"):
         start = _number(location.get("offset"))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from xml.etree.ElementTree import Element
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +19,7 @@ from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample, Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.candidates import is_user_layer, take_only
-from mslm_data.source.reading.elements import MalformedError, children, elements
+from mslm_data.source.reading.elements import children, elements
 from mslm_data.source.reading.files import IdFrom, document_id, opened, packed_or_plain, read_bytes
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
@@ -31,9 +32,9 @@ _SOFA = "uima.cas.Sofa"
 _VIEW = "uima.cas.View"
 _TYPE_SYSTEM = "TypeSystem.xml"
 
-_XMI_ID = "{http://www.omg.org/XMI}id"
-_NAMESPACE_BEGINS = "{http:///"
-_NAMESPACE_ENDS = ".ecore}"
+_XMI_ID = "http://www.omg.org/XMI id"
+_NAMESPACE_BEGINS = "http:///"
+_NAMESPACE_ENDS = ".ecore"
 _NO_NAMESPACE = "uima.noNamespace."
 
 
@@ -184,7 +185,7 @@ class Cas(Source, frozen=True, kw_only=True):
                         for feature, value in features.items()
                         if isinstance(value, str) and not _is_standard_feature(feature)
                     )
-        except (RecordError, MalformedError, *JSON_ERRORS):
+        except (RecordError, *JSON_ERRORS):
             return {}
         return {name: [*features] for name, features in layers.items()}
 
@@ -206,9 +207,7 @@ class Cas(Source, frozen=True, kw_only=True):
         try:
             yield self._document(self._contents(path, mention_types), doc_id, place)
         except RecordError as error:
-            yield SetAside(doc_id, place, error.reason)
-        except MalformedError as error:
-            yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+            yield SetAside(doc_id, f"{path.name}:{error.line or 1}", error.reason)
 
     def _mention_types(self, path: Path) -> set[str]:
         """Return the mention type and its subtypes, from the type system of an XMI file."""
@@ -350,7 +349,12 @@ class Cas(Source, frozen=True, kw_only=True):
 
 def _is_standard_feature(feature: str) -> bool:
     """Return whether a feature is standard, found in every annotation."""
-    return feature in ("begin", "end", "sofa", "_indexed") or feature.startswith(("{", "@", "%"))
+    has_namespace = " " in feature
+    return (
+        has_namespace
+        or feature in ("begin", "end", "sofa", "_indexed")
+        or feature.startswith(("@", "%"))
+    )
 
 
 def _is_json(path: Path) -> bool:
@@ -381,17 +385,28 @@ def _with_subtypes(types: set[str], supertypes: Mapping[str, str]) -> set[str]:
 
 
 def _read_supertypes(path: Path) -> dict[str, str]:
-    """Return type -> supertype of a type system."""
-    return {
-        (element.findtext("name") or "").strip(): (element.findtext("supertypeName") or "").strip()
-        for _, element in elements(path, "typeDescription")
-    }
+    """Return type -> supertype of a type system.
+
+    Raises:
+        SourceError: The file is malformed, or cannot be read.
+    """
+    try:
+        return {
+            _child_text(element, "name"): _child_text(element, "supertypeName")
+            for _, element in elements(path, "typeDescription")
+        }
+    except RecordError as error:
+        raise SourceError(f"{path.name}:{error.line}: {error.reason}") from None
+
+
+def _child_text(element: Element, name: str) -> str:
+    return (element.findtext(name) or "").strip()
 
 
 def _type_name(tag: str) -> str:
-    """Return the type of an element: `{http:///a/b.ecore}C` is `a.b.C`."""
-    namespace, _, name = tag.rpartition("}")
-    namespace = f"{namespace}}}".removeprefix(_NAMESPACE_BEGINS).removesuffix(_NAMESPACE_ENDS)
+    """Return the type of an element: `http:///a/b.ecore C` is `a.b.C`."""
+    namespace, _, name = tag.rpartition(" ")
+    namespace = namespace.removeprefix(_NAMESPACE_BEGINS).removesuffix(_NAMESPACE_ENDS)
     return f"{namespace.replace('/', '.')}.{name}".removeprefix(_NO_NAMESPACE)
 
 

@@ -53,7 +53,7 @@ def first_filled(row: Cells, names: Sequence[str]) -> str | None:
 
 def mapping(value: object) -> Cells:
     """Check that a value is an object, and return it."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise RecordError("expected a list of objects, got another value")
     return value
 
@@ -71,7 +71,7 @@ def objects(value: object) -> list[Any]:
 
     `datasets` stores a list of objects as an object of lists.
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         columns = {name: list(values) for name, values in value.items() if isinstance(values, list)}
         lengths = sorted({len(values) for values in columns.values()})
         # All values must be lists of the same length.

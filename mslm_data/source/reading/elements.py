@@ -6,33 +6,18 @@ fetch other files, or leave gaps in the text.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from mslm_data.data.reason import Reason
-from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.source.reading.files import opened
+from mslm_data.source.reading.records import RecordError
 
 _CHUNK = 1 << 18
 _LONGEST_DEFAULT = 100
-
-
-class MalformedError(SourceError):
-    """A file is not well-formed, or not safe to read.
-
-    Attributes:
-        line: Line number of the error.
-        reason: What was expected and what was found, without text of the file.
-    """
-
-    def __init__(self, message: str, *, line: int = 1, reason: str = "") -> None:
-        # Errors are pickled between processes, which passes the message alone.
-        super().__init__(message)
-        self.line = line
-        self.reason = Reason(reason)
 
 
 def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
@@ -42,8 +27,8 @@ def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
     fetched.
 
     Raises:
-        MalformedError: The file is not well-formed, uses entities, has an unknown encoding, or has
-            an element larger than `limits.LARGEST_RECORD`. Elements before the error have been
+        RecordError: The file is not well-formed, uses entities, has an unknown encoding, or has an
+            element larger than `limits.LARGEST_RECORD`. Elements before the error have been
             yielded.
         SourceError: The file cannot be read.
     """
@@ -53,10 +38,10 @@ def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
 def children(path: Path) -> Iterator[tuple[int, Element]]:
     """Yield each child of a file's root; see `elements`.
 
-    Names of elements and attributes begin with their namespace, as in `{namespace}name`.
+    Names of elements and attributes follow their namespace and a space, if they have one.
 
     Raises:
-        MalformedError: As for `elements`.
+        RecordError: As for `elements`.
         SourceError: The file cannot be read.
     """
     yield from _collected(path, _Collector(None))
@@ -68,8 +53,7 @@ def _collected(path: Path, collector: _Collector) -> Iterator[tuple[int, Element
         yield from collector.done
         collector.done.clear()
         if reason:
-            line = collector.line
-            raise MalformedError(f"{path.name}:{line}: {reason}", line=line, reason=reason)
+            raise RecordError(reason, line=collector.line)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -98,23 +82,19 @@ class _Collector:
         self.done: list[tuple[int, Element]] = []
         self.line = 1
         self._names = names
+        self._is_below_root = False
 
-        # The element being built: its tree, depth of the innermost open element, line and offset.
-        self._tree: TreeBuilder | None = None
-        self._depth = 0
+        # The element being built, None between wanted elements; its line and offset.
+        self._element: Element | None = None
         self._line = 0
         self._begin = 0
 
         self._size = 0  # bytes parsed
 
-        self._is_below_root = False
-
         # Known names are compared as written. Children of the root get their namespace.
-        self._parser = expat.ParserCreate(namespace_separator=None if names is not None else "}")
+        self._parser = expat.ParserCreate(namespace_separator=" " if names is None else None)
         self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
+        self._parser.StartElementHandler = self._open
         self._parser.EntityDeclHandler = self._entity
         self._parser.SkippedEntityHandler = self._entity
         self._parser.AttlistDeclHandler = self._attribute
@@ -141,41 +121,38 @@ class _Collector:
 
         # Incomplete elements stay in memory, and so do incomplete comments and tags.
         self._size += len(chunk)
-        begin = self._begin if self._tree is not None else self._parser.CurrentByteIndex
+        begin = self._begin if self._element is not None else self._parser.CurrentByteIndex
         if self._size - begin > limits.LARGEST_RECORD:
             self.line = self._parser.CurrentLineNumber
             return limits.TOO_LARGE_RECORD
         return ""
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if self._tree is None and self._is_wanted(name):
-            self._tree = TreeBuilder()
-            self._depth = 0
-            self._line = self._parser.CurrentLineNumber
-            self._begin = self._parser.CurrentByteIndex
+    def _open(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin to build an element, if it is wanted."""
+        is_wanted = self._is_below_root if self._names is None else name in self._names
         self._is_below_root = True
-        if self._tree is not None:
-            if self._names is None:
-                name = _braced(name)
-                attributes = {_braced(key): value for key, value in attributes.items()}
-            self._tree.start(name, attributes)
-            self._depth += 1
-
-    def _is_wanted(self, name: str) -> bool:
-        return self._is_below_root if self._names is None else name in self._names
-
-    def _end(self, name: str) -> None:
-        if self._tree is None:
+        if not is_wanted:
             return
-        self._tree.end(name if self._names is not None else _braced(name))
-        self._depth -= 1
-        if self._depth == 0:
-            self.done.append((self._line, self._tree.close()))
-            self._tree = None
 
-    def _text(self, data: str) -> None:
-        if self._tree is not None:
-            self._tree.data(data)
+        # Up to its end, the parser calls the tree without this class: most calls are within.
+        tree = TreeBuilder()
+        self._element = tree.start(name, attributes)
+        self._line = self._parser.CurrentLineNumber
+        self._begin = self._parser.CurrentByteIndex
+        self._parser.StartElementHandler = tree.start
+        self._parser.CharacterDataHandler = tree.data
+        self._parser.EndElementHandler = functools.partial(self._close, tree)
+
+    def _close(self, tree: TreeBuilder, name: str) -> None:
+        """End an element of the tree. The first one ends the tree."""
+        element = tree.end(name)
+        if element is not self._element:
+            return
+        self.done.append((self._line, element))
+        self._element = None
+        self._parser.StartElementHandler = self._open
+        self._parser.CharacterDataHandler = None
+        self._parser.EndElementHandler = None
 
     def _entity(self, *_: object) -> None:
         raise _EntityError
@@ -184,8 +161,3 @@ class _Collector:
         """Reject a long default, which every element of that name would repeat."""
         if len(default or "") > _LONGEST_DEFAULT:
             raise _EntityError
-
-
-def _braced(name: str) -> str:
-    """Convert expat's `namespace}name` to ElementTree's `{namespace}name`."""
-    return f"{{{name}" if "}" in name else name

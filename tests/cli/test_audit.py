@@ -261,13 +261,16 @@ def test_audit__rejects_gold_mentions_rejected_by_build(folder: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "expected at most 5% of the mentions left out (source.max_loss), got 1 of 2" in done.err
-    assert "offsets do not match the text; --gold-set source.ends=inclusive" in done.err
+    assert (
+        "offsets outside the text; check that the texts are those that were annotated, or --gold-set source.offsets=utf-16"
+        in done.err
+    )
     assert "--gold-set source.max_loss=1 goes on" in done.err
     assert "--set source" not in done.err.replace("--gold-set", "")
     assert accepted.code == 0
-    assert "1 of 2 gold mentions left out: offsets do not match the text" in accepted.out
+    assert "1 of 2 gold mentions left out: offsets outside the text" in accepted.out
     assert as_json["gold_mentions"] == 2
-    assert as_json["gold_left_out"] == {"offsets do not match the text": 1}
+    assert as_json["gold_left_out"] == {"offsets outside the text": 1}
     assert as_json["labels"]["Disease"]["gold"] == 1
 
 
@@ -303,7 +306,7 @@ def test_audit__counts_few_lost_gold_mentions_without_error(folder: Path) -> Non
     done = run(*lossy(folder, good, bad), "--label", "DIS=Disease")
 
     assert done.code == 0, done.err
-    assert "1 of 31 gold mentions left out: offsets do not match the text" in done.out
+    assert "1 of 31 gold mentions left out: offsets outside the text" in done.out
 
 
 def test_audit__counts_gold_mentions_outside_the_comparison(folder: Path) -> None:

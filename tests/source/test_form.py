@@ -30,7 +30,13 @@ from mslm_data.source.form import (
 from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.records import NO_TOKEN, RecordError, decode_utf8
-from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS, Annotation, OffsetSource
+from mslm_data.source.reading.standoff import (
+    MISMATCH,
+    NO_OFFSETS,
+    OUTSIDE,
+    Annotation,
+    OffsetSource,
+)
 from mslm_data.source.reading.tables import LazyCells
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE
@@ -179,7 +185,7 @@ def test_document__joins_glued_words_and_counts_what_is_left_out() -> None:
     assert document.words is not None
     assert document.words.tolist() == [[0, 2], [2, 5], [6, 7], [8, 9]]
     assert [span[:3] for span in document.spans] == [(0, 5, "A"), (8, 9, "B")]
-    assert document.unplaced == {NO_OFFSETS: 1, MISMATCH: 2}
+    assert document.unplaced == {NO_OFFSETS: 1, MISMATCH: 1, OUTSIDE: 1}
     assert document.adjusted == {"widened": 1}
 
 

@@ -16,7 +16,7 @@ from mslm_data.source.form import FilledLines, Findings, FormSource, Record
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import MISMATCH, Annotation
+from mslm_data.source.reading.standoff import OUTSIDE, Annotation
 
 _OFFSETS = re.compile(r"(\d{1,9}) (\d{1,9})", re.ASCII)
 
@@ -130,7 +130,7 @@ class Bc2gm(FormSource, TextSource, frozen=True, kw_only=True):
                 fragment = (characters[first], characters[last] + 1)
                 found.mentions.append(Annotation([fragment], self.label, words))
             else:
-                found.left_out[MISMATCH] += 1
+                found.left_out[OUTSIDE] += 1
 
 
 def _read_sentence(data: bytes) -> tuple[str, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from xml.etree.ElementTree import Element
@@ -13,20 +11,19 @@ from xml.etree.ElementTree import Element
 import msgspec
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.document import Sentence
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample, Source
+from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.candidates import is_user_layer, take_only
+from mslm_data.source.reading.candidates import NO_FEATURE, choose_layer, is_user_layer
 from mslm_data.source.reading.elements import children, elements
 from mslm_data.source.reading.files import IdFrom, document_id, opened, packed_or_plain, read_bytes
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
 
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
-_HAS_USUAL = re.compile(rb'<[^<>\s]*:NamedEntity[\s/>]|"%TYPE"\s*:\s*"[^"]*\bNamedEntity"')
-"""Beginning of an annotation of type NamedEntity, in XMI or JSON."""
 _SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
 _SOFA = "uima.cas.Sofa"
 _VIEW = "uima.cas.View"
@@ -46,24 +43,7 @@ class _Structure(NamedTuple):
     features: Mapping[str, Any]
 
 
-@dataclass
-class _Contents:
-    """The feature structures of a file that are read.
-
-    Attributes:
-        texts: Id of a text -> its name and the text.
-        members: Name of a view, or id of its text -> ids of its members.
-        mentions: Structures of the mention type.
-        sentences: Structures of the sentence type.
-    """
-
-    texts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    members: dict[str, set[str]] = field(default_factory=dict)
-    mentions: list[_Structure] = field(default_factory=list)
-    sentences: list[_Structure] = field(default_factory=list)
-
-
-class Cas(Source, frozen=True, kw_only=True):
+class Cas(FormSource, Source, frozen=True, kw_only=True):
     """Files of UIMA CAS, one document each: XMI 2.0, or JSON (JSON CAS 0.4).
 
     Mentions are the annotations of a type and its subtypes that are in the index of the view.
@@ -79,6 +59,7 @@ class Cas(Source, frozen=True, kw_only=True):
     suffixes = (".xmi", ".json")
     by_content = True
     columns_noun = "the types of users"
+    container = WholeFile()
 
     mention_type: Annotated[
         str,
@@ -126,170 +107,124 @@ class Cas(Source, frozen=True, kw_only=True):
         """Choose the only user-defined type if no file has the default; see `Source.settle`.
 
         Raises:
-            SourceError: There are several types or features, or a file cannot be read.
+            SourceError: There are several types or features, or a type named by the user is in no
+                file.
         """
-        # Search for the default type as bytes first: parsing every file would take far longer.
-        if self.mention_type != _NAMED_ENTITY or any(
-            _HAS_USUAL.search(read_bytes(path)) for path in paths
-        ):
-            return {}
-        layers: dict[str, dict[str, None]] = {}
-        for path in paths:
-            if self._has_mentions(path):
-                return {}
-            for name, features in self._layers(path).items():
-                layers.setdefault(name, {}).update(dict.fromkeys(features))
-        if not layers:
-            return {}
-        return take_only(
+        return choose_layer(
             "mention_type",
-            {name: [*features] for name, features in layers.items()},
-            feature="label_feature",
-            instead_of=self.mention_type,
-            may_take=not self.label,
+            map(self._layers, paths),
+            expected=self.mention_type,
+            may_take=self.mention_type == _NAMED_ENTITY and not self.label,
         )
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the user-defined types of a file's annotations; see `Source.list_columns`."""
-        return [*self._layers(path)]
+        return [name for name in self._layers(path) or () if is_user_layer(name)]
 
-    def _has_mentions(self, path: Path) -> bool:
-        """Return whether a file has annotations of the mention type, or of a subtype.
+    def _layers(self, path: Path) -> dict[str, dict[str, None]] | None:
+        """Return type of annotations -> its text features; None if it has the mention type.
 
-        A file that cannot be read, or whose type system lacks the type, has none. Reading reports
-        it.
+        Empty for a file that cannot be read. Reading reports it.
         """
-        try:
-            return bool(self._contents(path, self._mention_types(path)).mentions)
-        except (RecordError, SourceError):
-            return False
-
-    def _layers(self, path: Path) -> dict[str, list[str]]:
-        """Return user-defined type -> its text features; empty for a malformed file."""
-        structures: Iterator[tuple[str, Mapping[str, Any]]]
         layers: dict[str, dict[str, None]] = {}
         try:
-            if _is_json(path):
-                root = _object(msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8)))
-                in_json = _structures(root.get("%FEATURE_STRUCTURES", []))
-                structures = ((structure.type, structure.features) for structure in in_json)
-            else:
-                structures = (
-                    (_type_name(element.tag), element.attrib) for _, element in children(path)
-                )
-            for name, features in structures:
-                if is_user_layer(name) and "begin" in features and "end" in features:
-                    layer = layers.setdefault(name, {})
-                    layer.update(
+            supertypes, structures = self._open(path)
+            mention_types = _with_subtypes(self.mention_type, supertypes)
+            for type_, _, features in structures:
+                if self._is_mention(type_, mention_types):
+                    return None
+                if "begin" in features and "end" in features:
+                    layers.setdefault(type_, {}).update(
                         (feature, None)
                         for feature, value in features.items()
                         if isinstance(value, str) and not _is_standard_feature(feature)
                     )
-        except (RecordError, *JSON_ERRORS):
+        except (RecordError, SourceError):
             return {}
-        return {name: [*features] for name, features in layers.items()}
+        return layers
 
     def files(self, path: Path) -> list[Path]:
         """Return a file, and the type system of an XMI file."""
         types = None if _is_json(path) else self._type_system(path)
         return [path, types] if types else [path]
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the document; see `Source.read`.
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read the text of the view, and its mentions and sentences.
 
         Raises:
-            SourceError: The type system cannot be read, or lacks the mention type.
+            RecordError: The file is malformed, or lacks the view's text.
+            SourceError: The type system cannot be read.
         """
-        path = Path(part.path)
-        doc_id = document_id(path, self.id_from)
-        place = f"{path.name}:1"
-        mention_types = self._mention_types(path)
-        try:
-            yield self._document(self._contents(path, mention_types), doc_id, place)
-        except RecordError as error:
-            yield SetAside(doc_id, f"{path.name}:{error.line or 1}", error.reason)
+        found.id = document_id(record.path, self.id_from)
+        supertypes, structures = self._open(record.path)
+        mention_types = _with_subtypes(self.mention_type, supertypes)
 
-    def _mention_types(self, path: Path) -> set[str]:
-        """Return the mention type and its subtypes, from the type system of an XMI file."""
-        types = None if _is_json(path) else self._type_system(path)
-        return set() if types is None else self._subtypes(_read_supertypes(types), types.name)
+        texts: dict[str, tuple[str, str]] = {}  # id of a text -> its view and the text
+        members: dict[str, set[str]] = {}  # a view, or the id of its text -> ids of its members
+        mentions: list[_Structure] = []
+        sentences: list[_Structure] = []
+        for structure in structures:
+            type_, number, features = structure
+            if self._is_mention(type_, mention_types):
+                mentions.append(structure)
+            elif self.sentence_type and _is_named(type_, self.sentence_type):
+                sentences.append(structure)
+            elif type_ == _SOFA:
+                texts[number] = (
+                    _string(features.get("sofaID")),
+                    _string(features.get("sofaString")),
+                )
+            elif type_ == _VIEW:
+                view = _string(features.get("sofa"))
+                members.setdefault(view, set()).update(_members(features))
 
-    def _contents(self, path: Path, mention_types: Collection[str]) -> _Contents:
-        """Read the structures of a file that are needed."""
-        return self._read_json(path) if _is_json(path) else self._read_xmi(path, mention_types)
-
-    def _document(self, contents: _Contents, doc_id: str, place: str) -> Document:
-        number, text = next(
+        number, found.text = next(
             (
                 (number, text)
-                for number, (name, text) in contents.texts.items()
-                if name == self.view
+                for number, (view, text) in texts.items()
+                if text and view == self.view
             ),
             ("", ""),
         )
-        if not text:
+        if not found.text:
             raise RecordError(
                 f"expected a text in the view '{self.view}', found none; check [source] view"
             )
-        # XMI names a view by the id of its text, JSON by its name.
-        members = contents.members.get(self.view, set()) | contents.members.get(number, set())
 
-        at = standoff.in_characters(text, unit="utf-16")
-        mentions = []
-        for mention in contents.mentions:
-            if mention.number in members:
-                begin, end = _offsets(mention)
-                label = self.label or _value(mention, self.label_feature)
-                concept = _value(mention, self.concept_feature)
-                mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
+        # Only annotations in the index of the view are read. XMI names a view by the id of its
+        # text, JSON by its name.
+        in_view = members.get(self.view, set()) | members.get(number, set())
+        at = standoff.in_characters(found.text, unit="utf-16")
+        for mention in mentions:
+            if mention.number in in_view:
+                self._add_mention(mention, at, found)
+        ranges = [_offsets(sentence) for sentence in sentences if sentence.number in in_view]
+        found.sentences = _sentences(ranges, at) or None
 
-        # Documents need their sentences in order; a CAS has them in any.
-        ranges = sorted(
-            _offsets(mention) for mention in contents.sentences if mention.number in members
-        )
-        sentences = [Sentence(at(begin), at(end)) for begin, end in ranges if begin < end]
-        before = 0
-        for sentence in sentences:
-            if min(sentence) < before:
-                raise RecordError(
-                    "expected sentences within the text that do not overlap, got "
-                    f"{sentence.start} to {sentence.end} after {before} (-1 is past the text); "
-                    "check [source] sentence_type",
-                    code="sentences within the text",
-                )
-            before = sentence.end
-        return standoff.place(text, mentions).document(
-            doc_id, text, sentences=tuple(sentences) or None, place=place
-        )
+    def _is_mention(self, type_: str, mention_types: Collection[str]) -> bool:
+        return type_ in mention_types or _is_named(type_, self.mention_type)
 
-    def _add(
-        self, contents: _Contents, structure: _Structure, mentions: Collection[str], sentence: str
-    ) -> None:
-        """Keep a structure of a wanted type."""
-        if structure.type in mentions or _is_named(structure.type, self.mention_type):
-            contents.mentions.append(structure)
-        elif sentence and _is_named(structure.type, sentence):
-            contents.sentences.append(structure)
-        elif structure.type == _SOFA:
-            text = structure.features.get("sofaString")
-            name = structure.features.get("sofaID")
-            if isinstance(text, str) and isinstance(name, str):
-                contents.texts[structure.number] = (name, text)
+    def _add_mention(self, mention: _Structure, at: Callable[[int], int], found: Findings) -> None:
+        begin, end = _offsets(mention)
+        label = self.label or _value(mention, self.label_feature)
+        concept = _value(mention, self.concept_feature)
+        if label:
+            found.mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
+        else:
+            found.left_out[NO_FEATURE] += 1
 
-    # XMI -----------------------------------------------------------------------------------------
+    def _open(self, path: Path) -> tuple[Mapping[str, str], Iterator[_Structure]]:
+        """Return type -> supertype, and the feature structures of a file.
 
-    def _read_xmi(self, path: Path, mention_types: Collection[str]) -> _Contents:
-        contents = _Contents()
-        for _, element in children(path):
-            name = _type_name(element.tag)
-            features = element.attrib
-            if name == _VIEW:
-                members = contents.members.setdefault(features.get("sofa", ""), set())
-                members.update(features.get("members", "").split())
-            else:
-                structure = _Structure(name, features.get(_XMI_ID, ""), features)
-                self._add(contents, structure, mention_types, self.sentence_type)
-        return contents
+        Raises:
+            RecordError: A JSON file is malformed. The iterator may raise it too.
+            SourceError: The type system of an XMI file cannot be read.
+        """
+        if _is_json(path):
+            root = _read_json(path)
+            return _supertypes_in_json(root), _structures_in_json(root)
+        types = self._type_system(path)
+        return _read_supertypes(types) if types else {}, _structures_in_xmi(path)
 
     def _type_system(self, path: Path) -> Path | None:
         """Return the file with the type system of an XMI file, None if there is none.
@@ -305,83 +240,33 @@ class Cas(Source, frozen=True, kw_only=True):
             )
         return file
 
-    def _subtypes(self, supertypes: Mapping[str, str], name: str) -> set[str]:
-        """Return the mention type and its subtypes in a type system.
 
-        Raises:
-            SourceError: The type system lacks the mention type.
-        """
-        types = {type_ for type_ in supertypes if _is_named(type_, self.mention_type)}
-        if not types:
-            raise SourceError(
-                f"{name}: expected the type '{self.mention_type}' in the type system, found none; "
-                f"set [source] mention_type to the type of your mentions"
+def _sentences(ranges: Sequence[tuple[int, int]], at: Callable[[int], int]) -> list[Sentence]:
+    """Return sentences in order. A CAS has them in any.
+
+    Raises:
+        RecordError: They overlap, or are outside the text.
+    """
+    sentences = [Sentence(at(begin), at(end)) for begin, end in sorted(ranges) if begin < end]
+    before = 0
+    for sentence in sentences:
+        if min(sentence) < before:
+            raise RecordError(
+                "expected sentences within the text that do not overlap, got "
+                f"{sentence.start} to {sentence.end} after {before} (-1 is past the text); "
+                "check [source] sentence_type",
+                code="sentences within the text",
             )
-        return _with_subtypes(types, supertypes)
-
-    # JSON ----------------------------------------------------------------------------------------
-
-    def _read_json(self, path: Path) -> _Contents:
-        try:
-            root = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8))
-        except JSON_ERRORS:
-            raise RecordError("expected JSON, got other bytes; is the file whole?") from None
-
-        top = _object(root)
-        types = {
-            name: str(_object(structure).get("%SUPER_TYPE", ""))
-            for name, structure in _object(top.get("%TYPES", {})).items()
-        }
-        roots = {structure for structure in types if _is_named(structure, self.mention_type)}
-        mention_types = _with_subtypes(roots, types)
-
-        contents = _Contents()
-        for structure in _structures(top.get("%FEATURE_STRUCTURES", [])):
-            self._add(contents, structure, mention_types, self.sentence_type)
-        for name, view in _object(top.get("%VIEWS", {})).items():
-            # Only annotations in the index of the view are read.
-            members = _object(view).get("%MEMBERS", [])
-            if not isinstance(members, list):
-                raise RecordError("expected a list of a view's members, got another value")
-            contents.members[name] = set(map(str, members))
-        return contents
+        before = sentence.end
+    return sentences
 
 
-def _is_standard_feature(feature: str) -> bool:
-    """Return whether a feature is standard, found in every annotation."""
-    has_namespace = " " in feature
-    return (
-        has_namespace
-        or feature in ("begin", "end", "sofa", "_indexed")
-        or feature.startswith(("@", "%"))
-    )
+# XMI ----------------------------------------------------------------------------------------------
 
 
-def _is_json(path: Path) -> bool:
-    """Return whether a file is JSON, not XML."""
-    with opened(path) as file:
-        return file.read(64).removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
-
-
-def _is_named(name: str, expected: str) -> bool:
-    """Return whether a type has a name, given with or without its package."""
-    return name == expected or ("." not in expected and name.rpartition(".")[2] == expected)
-
-
-def _with_subtypes(types: set[str], supertypes: Mapping[str, str]) -> set[str]:
-    """Return types and all their subtypes."""
-    derived: dict[str, list[str]] = {}
-    for name, parent in supertypes.items():
-        derived.setdefault(parent, []).append(name)
-
-    result = set(types)
-    to_do = list(types)
-    while to_do:
-        for name in derived.get(to_do.pop(), ()):
-            if name not in result:
-                result.add(name)
-                to_do.append(name)
-    return result
+def _structures_in_xmi(path: Path) -> Iterator[_Structure]:
+    for _, element in children(path):
+        yield _Structure(_type_name(element.tag), element.get(_XMI_ID, ""), element.attrib)
 
 
 def _read_supertypes(path: Path) -> dict[str, str]:
@@ -410,8 +295,31 @@ def _type_name(tag: str) -> str:
     return f"{namespace.replace('/', '.')}.{name}".removeprefix(_NO_NAMESPACE)
 
 
-def _structures(value: object) -> Iterator[_Structure]:
-    """Yield the feature structures of JSON, given as a list or as an object by id."""
+# JSON ---------------------------------------------------------------------------------------------
+
+
+def _is_json(path: Path) -> bool:
+    """Return whether a file is JSON, not XML."""
+    with opened(path) as file:
+        return file.read(64).removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        return _object(msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8)))
+    except JSON_ERRORS:
+        raise RecordError("expected JSON, got other bytes; is the file whole?") from None
+
+
+def _supertypes_in_json(root: Mapping[str, Any]) -> dict[str, str]:
+    """Return type -> supertype."""
+    types = _object(root.get("%TYPES", {}))
+    return {name: str(_object(type_).get("%SUPER_TYPE", "")) for name, type_ in types.items()}
+
+
+def _structures_in_json(root: Mapping[str, Any]) -> Iterator[_Structure]:
+    """Yield the feature structures, given as a list or as an object by id, and the views."""
+    value = root.get("%FEATURE_STRUCTURES", [])
     if isinstance(value, list):
         numbered = [(_object(item).get("%ID"), item) for item in value]
     else:
@@ -419,12 +327,59 @@ def _structures(value: object) -> Iterator[_Structure]:
     for number, item in numbered:
         features = _object(item)
         yield _Structure(str(features.get("%TYPE", "")), str(number), features)
+    for name, view in _object(root.get("%VIEWS", {})).items():
+        features = {"sofa": name, "members": _object(view).get("%MEMBERS", [])}
+        yield _Structure(_VIEW, "", features)
 
 
 def _object(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise RecordError("expected an object of JSON CAS, got another value")
     return value
+
+
+# Types and features -----------------------------------------------------------------------------
+
+
+def _is_named(name: str, expected: str) -> bool:
+    """Return whether a type has a name, given with or without its package."""
+    return name == expected or ("." not in expected and name.rpartition(".")[2] == expected)
+
+
+def _with_subtypes(expected: str, supertypes: Mapping[str, str]) -> set[str]:
+    """Return the types with a name, and all their subtypes."""
+    derived: dict[str, list[str]] = {}
+    for name, parent in supertypes.items():
+        derived.setdefault(parent, []).append(name)
+
+    result = {name for name in supertypes if _is_named(name, expected)}
+    to_do = [*result]
+    while to_do:
+        for name in derived.get(to_do.pop(), ()):
+            if name not in result:
+                result.add(name)
+                to_do.append(name)
+    return result
+
+
+def _is_standard_feature(feature: str) -> bool:
+    """Return whether a feature is standard, found in every annotation."""
+    has_namespace = " " in feature
+    return (
+        has_namespace
+        or feature in ("begin", "end", "sofa", "_indexed")
+        or feature.startswith(("@", "%"))
+    )
+
+
+def _members(view: Mapping[str, Any]) -> list[str]:
+    """Return the ids of a view's members: a list in JSON, text in XMI."""
+    members = view.get("members", "")
+    if isinstance(members, str):
+        return members.split()
+    if not isinstance(members, list):
+        raise RecordError("expected a list of a view's members, got another value")
+    return [str(number) for number in members]
 
 
 def _offsets(structure: _Structure) -> tuple[int, int]:
@@ -460,3 +415,7 @@ def _value(structure: _Structure, feature: str) -> str:
     if not isinstance(value, str):
         raise RecordError("expected text as label and as concept, got another value")
     return value.strip()
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

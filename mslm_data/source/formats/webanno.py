@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Guess, Sample
-from mslm_data.source.reading.candidates import is_user_layer, take_only
+from mslm_data.source.form import Findings, FormSource, Record, WholeFile
+from mslm_data.source.reading.candidates import NO_FEATURE, choose_layer
 from mslm_data.source.reading.files import IdFrom, NumberedLine, document_id, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import (
@@ -109,7 +109,7 @@ class _Mention:
         )
 
 
-class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
+class WebAnno(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     """Files of WebAnno TSV 3.0 to 3.3, one document each.
 
     Mentions are the annotations of one span layer. Stacked annotations are separate mentions;
@@ -127,6 +127,7 @@ class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
     suffixes = (".tsv",)
     by_content = True
     columns_noun = "the features"
+    container = WholeFile()
 
     layer: Annotated[
         str,
@@ -168,30 +169,25 @@ class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
             SourceError: No file has the layer of the options, there are several layers or features,
                 or a file cannot be read.
         """
-        by_name: dict[str, dict[str, None]] = {}
-        has_layers = False
-        for path in paths:
-            head = lines(self.beginning(path, _HEAD))
-            try:
-                _, layers = _read_header(list(head))
-                has_layer = self._chosen(layers) is not None
-            except RecordError:
-                continue  # it is set aside when it is read
-            if has_layer:
-                return {}
-            for layer in layers:
-                if layer.kind == "SP" and is_user_layer(layer.name):
-                    by_name.setdefault(layer.name, {}).update(dict.fromkeys(layer.features()))
-            has_layers = has_layers or bool(layers)
-        if not has_layers:
-            return {}
-        return take_only(
+        return choose_layer(
             "layer",
-            {name: [*features] for name, features in by_name.items()},
-            feature="label_feature",
-            instead_of=self.layer,
+            map(self._layers, paths),
+            expected=self.layer,
             may_take=self.layer == _NAMED_ENTITY,
         )
+
+    def _layers(self, path: Path) -> dict[str, list[str]] | None:
+        """Return span layer -> its features; None if a file has the layer of mentions.
+
+        Empty for a file without a header. Reading sets it aside.
+        """
+        try:
+            _, layers = _read_header(list(lines(self.beginning(path, _HEAD))))
+            if self._chosen(layers):
+                return None
+        except RecordError:
+            return {}
+        return {layer.name: layer.features() for layer in layers if layer.kind == "SP"}
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the features of the layer of mentions in a file; see `Source.list_columns`."""
@@ -202,22 +198,14 @@ class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
             return []
         return layer.features() if layer else []
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the document; see `Source.read`."""
-        path = Path(part.path)
-        doc_id = document_id(path, self.id_from)
-        try:
-            yield self._document(path, doc_id)
-        except RecordError as error:
-            yield SetAside(doc_id, f"{path.name}:{error.line or 1}", error.reason)
-
-    def _document(self, path: Path, doc_id: str) -> Document:
-        content = list(lines(self.utf8(path)))
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read the sentences and the mentions."""
+        found.id = document_id(record.path, self.id_from)
+        content = list(lines(self.utf8(record.path)))
         version, layers = _read_header(content)
         layer = self._chosen(layers)
         width = layers[-1].first + len(layers[-1].columns) if layers else _FIRST_FEATURES
 
-        pieces: list[tuple[int, str]] = []
         mentions: dict[object, _Mention] = {}
         texts: list[str] = []  # `#Text` lines of the sentence whose first token comes next
         for line in content[1:]:
@@ -230,19 +218,20 @@ class WebAnno(OffsetTextSource, frozen=True, kw_only=True):
                 fields = text.split("\t")
                 unit = _unit(fields, width, line.number)
                 if texts:
-                    pieces.append((unit.start, "\n".join(texts)))
+                    found.pieces.append((unit.start, "\n".join(texts)))
                     texts = []
                 if layer is not None:
                     _add(mentions, unit, layer, fields)
 
-        annotations = [
-            mention.annotation(label=self.label_feature, concept=self.concept_feature)
-            for mention in mentions.values()
-        ]
-        whole, sentences, placed = self.lay_out(pieces, annotations)
-        if not whole:
+        if not any(piece for _, piece in found.pieces):
             raise RecordError("expected sentences with tokens, found none")
-        return placed.document(doc_id, whole, sentences=sentences, place=f"{path.name}:1")
+        for mention in mentions.values():
+            if mention.features.get(self.label_feature):
+                found.mentions.append(
+                    mention.annotation(label=self.label_feature, concept=self.concept_feature)
+                )
+            else:
+                found.left_out[NO_FEATURE] += 1
 
     def _chosen(self, layers: Sequence[_Layer]) -> _Layer | None:
         """Return the layer of mentions, None if a file does not have it.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.log import LOGGER, TO_KEEP, few
 from mslm_data.source.reading.cells import can_be_shown
+from mslm_data.source.reading.standoff import NO_LABEL
 
 _STANDARD = (
     "uima.",
@@ -16,6 +18,13 @@ _STANDARD = (
 )
 """Prefixes of types that annotation tools add to every text: tokens, sentences, parts of speech."""
 _SHOWN = 12
+_FEATURE_OPTION = "label_feature"
+
+NO_FEATURE = Reason(
+    NO_LABEL.text,
+    advice={_FEATURE_OPTION: f"name the feature of the label with source.{_FEATURE_OPTION}"},
+)
+"""Reason for a mention without a value of the feature with the label."""
 
 
 def is_user_layer(name: str) -> bool:
@@ -23,39 +32,51 @@ def is_user_layer(name: str) -> bool:
     return bool(name) and not name.startswith(_STANDARD)
 
 
-def take_only(
+def choose_layer(
     option: str,
-    layers: Mapping[str, Sequence[str]],
+    files: Iterable[Mapping[str, Iterable[str]] | None],
     *,
-    feature: str,
-    instead_of: str,
+    expected: str,
     may_take: bool,
 ) -> dict[str, str]:
-    """Choose the only layer of some files and its only feature.
+    """Choose the only layer of users in some files, and its only feature, if no file has another.
 
     Args:
         option: Name of the option for the layer.
-        layers: Layers that may hold mentions -> their features.
-        feature: Name of the option for the label's feature.
-        instead_of: The default layer, which is missing.
+        files: For each file, its layers -> their features; None if it has the expected layer. Files
+            after such a file are not read.
+        expected: The layer of the options.
         may_take: Whether another layer may be used, because the user has not set the option.
 
     Returns:
-        The options to set.
+        The options to set. None are set if a file has the expected layer, or if no file has any, or
+        if the user has named none and no file has a layer of users.
 
     Raises:
         SourceError: There are several layers or features, or another layer may not be used.
     """
-    expected = f"the layer '{instead_of}' in one of the files"
+    all_layers: dict[str, dict[str, None]] = {}
+    for file_layers in files:
+        if file_layers is None:
+            return {}
+        for name, features in file_layers.items():
+            all_layers.setdefault(name, {}).update(dict.fromkeys(features))
+
+    layers = {name: all_layers[name] for name in all_layers if is_user_layer(name)}
+    if not all_layers or (may_take and not layers):
+        return {}
+
+    one_layer = f"the layer '{expected}' in one of the files"
     if not may_take or len(layers) != 1:
-        raise _not_one(expected, "layers", layers, option)
-    [(layer, features)] = layers.items()
+        raise _not_one(one_layer, "layers", layers, option)
+    [(layer, layer_features)] = layers.items()
+    if len(layer_features) > 1:
+        alternatives = f"{one_layer}, or one feature in the only layer {layer}"
+        raise _not_one(alternatives, "features", layer_features, f"{option} and {_FEATURE_OPTION}")
+
     chosen = {option: layer}
-    if len(features) > 1:
-        alternatives = f"{expected}, or one feature in the only layer {layer}"
-        raise _not_one(alternatives, "features", features, f"{option} and {feature}")
-    if features:
-        chosen[feature] = features[0]
+    if layer_features:
+        [chosen[_FEATURE_OPTION]] = layer_features
     say_taken(chosen)
     return chosen
 

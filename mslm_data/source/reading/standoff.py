@@ -40,14 +40,16 @@ MISMATCH = Reason(
         "source.newlines=one, as the corpus has them"
     },
 )
-NO_OFFSETS = Reason("without offsets")
-NO_LABEL = Reason(
-    "without a label",
+OUTSIDE = Reason(
+    "offsets outside the text",
     advice={
-        "label_feature": "name the feature of the label with source.label_feature",
-        "label": "set the label, or its key, with source.label",
+        "offsets": "check that the texts are those that were annotated, or {set} "
+        "source.offsets=utf-16 or bytes if the corpus counts these"
     },
 )
+NO_WIDTH = Reason("end at or before the start")
+NO_OFFSETS = Reason("without offsets")
+NO_LABEL = Reason("without a label")
 ONE_END = Reason("without a beginning or an end")
 OTHER_TEXT = Reason(
     "in another text of the record",
@@ -99,8 +101,8 @@ class Placed(NamedTuple):
 
     @property
     def misfits(self) -> int:
-        """Number of annotations whose words do not match the text at their offsets."""
-        return self.unplaced.get(MISMATCH, 0)
+        """Number of annotations whose offsets do not fit the text."""
+        return sum(self.unplaced.get(reason, 0) for reason in (MISMATCH, OUTSIDE, NO_WIDTH))
 
     def leaving_out(self, counts: Mapping[Reason, int]) -> Placed:
         """Add mentions that were left out before placing.
@@ -210,11 +212,12 @@ class OffsetSource(Source, frozen=True, kw_only=True):
         """Place pieces of text at their offsets, and annotations in the result.
 
         Args:
-            pieces: As for the function `lay_out`.
+            pieces: Offset and text of each piece, in any order. Empty pieces are ignored. A gap
+                between two pieces is filled with spaces and a line end.
             annotations: Annotations with offsets in the whole document.
 
         Raises:
-            RecordError: As for the function `lay_out`.
+            RecordError: Two pieces overlap, or gaps exceed `MAX_GAP` characters.
         """
         listed = list(annotations)
         has_words = any(annotation.words for annotation in listed)
@@ -224,12 +227,12 @@ class OffsetSource(Source, frozen=True, kw_only=True):
         problem: RecordError | None = None
         for convention in self._conventions("".join(piece for _, piece in pieces)):
             try:
-                text, bounds = lay_out(pieces, unit=convention.unit)
+                text, bounds = _join(pieces, unit=convention.unit)
             except RecordError as error:
                 problem = problem or error
                 continue
             understood = convention.understand(text, listed)
-            placed = place(text, understood, discontinuous=self.discontinuous)
+            placed = _place(text, understood, discontinuous=self.discontinuous)
             if best is None or placed.misfits < best.placed.misfits:
                 best = LaidOut(text, bounds, placed)
             # Without words to compare, no convention is better than the first.
@@ -264,9 +267,7 @@ class OffsetTextSource(TextReading, OffsetSource, frozen=True, kw_only=True):
     encoding: EncodingOption = "utf-8"
 
 
-def place(
-    text: str, annotations: Iterable[Annotation], *, discontinuous: Discontinuous = "hull"
-) -> Placed:
+def _place(text: str, annotations: Iterable[Annotation], *, discontinuous: Discontinuous) -> Placed:
     """Convert annotations to spans of a text, and count those that do not match.
 
     The words of an annotation must equal the text at its offsets, except for white space (formats
@@ -304,13 +305,21 @@ def _misfit(
         return NO_OFFSETS
     if not annotation.label:
         return NO_LABEL
+    for start, end in fragments:
+        if reason := misplaced(start, end, length=len(text)):
+            return reason
     return None if _fits(text, fragments, annotation.words) else MISMATCH
 
 
+def misplaced(start: int, end: int, *, length: int) -> Reason | None:
+    """Return why `[start, end)` is no range of a text with this length, None if it is."""
+    if not (0 <= start <= length and 0 <= end <= length):
+        return OUTSIDE
+    return None if start < end else NO_WIDTH
+
+
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
-    """Return whether fragments are within a text and match these words, if there are any."""
-    if not all(0 <= start < end <= len(text) for start, end in fragments):
-        return False
+    """Return whether fragments of a text match these words, if there are any."""
     # Overlapping fragments could repeat the text many times in the join below.
     if sum(end - start for start, end in fragments) > len(text):
         return False
@@ -367,23 +376,10 @@ def in_characters(
     return lambda offset: table.get(offset, -1)
 
 
-def lay_out(
-    pieces: Sequence[tuple[int, str]], *, unit: OffsetUnit = "characters"
+def _join(
+    pieces: Sequence[tuple[int, str]], *, unit: OffsetUnit
 ) -> tuple[str, tuple[Sentence, ...]]:
-    """Place pieces of text at their offsets, so that offsets in the document are valid.
-
-    A gap between two pieces is filled with spaces and a line end.
-
-    Args:
-        pieces: Offset and text of each piece, in any order. Empty pieces are ignored.
-        unit: Unit of offsets.
-
-    Returns:
-        The text, and the range of each piece in characters.
-
-    Raises:
-        RecordError: Two pieces overlap, or gaps exceed `MAX_GAP` characters.
-    """
+    """Join pieces of text at their offsets. Returns the text, and each piece's characters."""
     out: list[str] = []
     bounds: list[Sentence] = []
     position = 0  # in `unit`

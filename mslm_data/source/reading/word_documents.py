@@ -17,7 +17,7 @@ from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import make_offsets
 from mslm_data.data.reason import Reason
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from mslm_data.source.reading.standoff import NO_LABEL, misplaced
 from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
 from mslm_data.source.reading.tags import TaggedMentions, WordSpan
 
@@ -73,8 +73,8 @@ def make_word_document(
     for start, end, label in mentions:
         if not label:
             unplaced[NO_LABEL] += 1
-        elif not 0 <= start < end <= len(words):
-            unplaced[MISMATCH] += 1
+        elif reason := misplaced(start, end, length=len(words)):
+            unplaced[reason] += 1
         else:
             spans.append(Span(int(words[start, 0]), int(words[end - 1, 1]), label))
     return Document(

@@ -10,7 +10,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.bc2gm import Bc2gm
-from mslm_data.source.reading.standoff import MISMATCH
+from mslm_data.source.reading.standoff import MISMATCH, OUTSIDE
 
 
 def read(folder: Path, sentences: str, mentions: str, **options: Any) -> list[Document | SetAside]:
@@ -53,14 +53,21 @@ def test_read__counts_characters_without_spaces(
 
 
 @pytest.mark.parametrize(
-    "line", ["S1|1 3|abc", "S1|0 3|abc", "S1|7 9|abc", "S1|90 99|abc", "S1|0 2|abcdef"]
+    ("line", "reason"),
+    [
+        ("S1|1 3|abc", MISMATCH),
+        ("S1|0 3|abc", MISMATCH),
+        ("S1|7 9|abc", OUTSIDE),
+        ("S1|90 99|abc", OUTSIDE),
+        ("S1|0 2|abcdef", MISMATCH),
+    ],
 )
-def test_read__counts_mentions_that_do_not_match(tmp_path: Path, line: str) -> None:
+def test_read__counts_mentions_that_do_not_match(tmp_path: Path, line: str, reason: Reason) -> None:
     (document,) = read(tmp_path, "S1 abc defg.\n", f"{line}\nS1|0 2|abc\n")
 
     assert isinstance(document, Document)
     assert [(span.start, span.end) for span in document.spans] == [(0, 3)]
-    assert document.unplaced == {MISMATCH: 1}
+    assert document.unplaced == {reason: 1}
 
 
 def test_read__takes_mentions_in_any_order_and_of_other_files(tmp_path: Path) -> None:

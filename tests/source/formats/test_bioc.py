@@ -334,7 +334,7 @@ def test_read__json_counts_annotations_that_do_not_match(tmp_path: Path) -> None
         {},
         {Reason("without offsets"): 1},
         {Reason("without a label"): 1},
-        {Reason("offsets do not match the text"): 1},
+        {Reason("offsets outside the text"): 1},
     ]
 
 

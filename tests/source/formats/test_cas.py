@@ -12,7 +12,7 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.cas import Cas
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from mslm_data.source.reading.standoff import NO_LABEL, OUTSIDE
 from tests.source.formats.fixtures.cas import ENTITY, SENTENCE, cas, types
 from tests.source.formats.test_offsets import Article, articles
 
@@ -153,7 +153,21 @@ def test_settle__keeps_the_default_type_if_a_file_has_it(tmp_path: Path) -> None
     custom().to_json(paths[1])
 
     assert Cas().settle(paths) == {}
-    assert Cas(mention_type="my.Type").settle(paths[:1]) == {}
+    assert Cas(mention_type="Symptom").settle(paths) == {}
+
+
+def test_settle__rejects_a_type_that_no_file_has(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    paths = [xmi(tmp_path, custom()), xmi(tmp_path / "text", cas("No mention", [(0, 10)], []))]
+
+    with pytest.raises(
+        SourceError,
+        match=r"'my\.Type' in one of the files, got the layers webanno\.custom\.Symptom",
+    ):
+        Cas(mention_type="my.Type").settle(paths)
+    with pytest.raises(SourceError, match=r"got no layers of users; set \[source\] mention_type"):
+        Cas(mention_type="my.Type").settle(paths[1:])
+    assert Cas().settle(paths[1:]) == {}
 
 
 def test_read__reads_subtypes_of_the_type_system(tmp_path: Path) -> None:
@@ -212,7 +226,7 @@ def test_read__counts_mentions_beyond_the_text_or_inside_a_character(tmp_path: P
 
     found = document(tmp_path / "a.json")
 
-    assert (found.spans, found.unplaced) == ((), {MISMATCH: 2})
+    assert (found.spans, found.unplaced) == ((), {OUTSIDE: 2})
 
 
 def test_read__id_from_folder_names_documents_after_folders(tmp_path: Path) -> None:
@@ -225,11 +239,6 @@ def test_read__id_from_folder_names_documents_after_folders(tmp_path: Path) -> N
 
 
 # Errors -------------------------------------------------------------------
-
-
-def test_read__rejects_a_type_missing_from_the_type_system(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"TypeSystem\.xml: expected the type 'my\.Type'"):
-        read(xmi(tmp_path, custom()), mention_type="my.Type")
 
 
 def test_read__rejects_a_missing_type_system(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.i2b2 import I2b2
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL, NO_WIDTH, OUTSIDE
 from tests.source.formats.test_offsets import Article, articles
 
 LINE = re.compile(r'^c="(.*)" (\d+):(\d+) (\d+):(\d+)\|\|t="(.*)"$', re.MULTILINE)
@@ -90,13 +90,22 @@ def test_read__lines_are_sentences_and_tokens_are_parted_by_any_white_space(tmp_
 
 
 @pytest.mark.parametrize(
-    "concept", ['"fox" 1:0 1:0', '"red" 1:9 1:9', '"red" 7:0 7:0', '"red" 0:0 0:0', '"red" 1:1 1:0']
+    ("concept", "reason"),
+    [
+        ('"fox" 1:0 1:0', MISMATCH),
+        ('"red" 1:9 1:9', OUTSIDE),
+        ('"red" 7:0 7:0', OUTSIDE),
+        ('"red" 0:0 0:0', OUTSIDE),
+        ('"red" 1:1 1:0', NO_WIDTH),
+    ],
 )
-def test_read__counts_concepts_that_do_not_match(tmp_path: Path, concept: str) -> None:
+def test_read__counts_concepts_that_do_not_match(
+    tmp_path: Path, concept: str, reason: Reason
+) -> None:
     (document,) = written(tmp_path, {"a.txt": "Red fox\n", "a.con": f'c={concept}||t="X"\n'})
 
     assert isinstance(document, Document)
-    assert (document.spans, document.unplaced) == ((), {MISMATCH: 1})
+    assert (document.spans, document.unplaced) == ((), {reason: 1})
 
 
 def test_read__takes_quotes_and_bars_in_the_words(tmp_path: Path) -> None:

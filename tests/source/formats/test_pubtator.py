@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
-from mslm_data.data.reason import Reason
 from mslm_data.source import Sample
 from mslm_data.source.formats.pubtator import PubTator
 from mslm_data.source.reading.records import NOT_UTF8
+from mslm_data.source.reading.standoff import MISMATCH, OUTSIDE
 from tests.reference import pubtator as reference
 
 
@@ -102,7 +102,7 @@ def test_read__counts_mentions_that_miss_their_offsets(tmp_path: Path) -> None:
 
     assert isinstance(document, Document)
     assert document.spans == (Span(9, 13, "Disease", "D1"),)
-    assert document.unplaced == {Reason("offsets do not match the text"): 11}
+    assert document.unplaced == {MISMATCH: 10, OUTSIDE: 1}
 
 
 REAL = [

@@ -11,7 +11,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.webanno import WebAnno
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL, NO_WIDTH
 from tests.source.formats.fixtures.webanno import NAMED
 from tests.source.formats.test_offsets import Article, articles
 
@@ -218,7 +218,7 @@ def test_read__counts_mentions_without_label_width_or_matching_words(tmp_path: P
     document = written(tmp_path, lines)
 
     assert isinstance(document, Document)
-    assert (document.spans, document.unplaced) == ((), {NO_LABEL: 1, MISMATCH: 2})
+    assert (document.spans, document.unplaced) == ((), {NO_LABEL: 1, NO_WIDTH: 1, MISMATCH: 1})
 
 
 def test_read__offsets_may_count_characters(tmp_path: Path) -> None:

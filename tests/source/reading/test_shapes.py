@@ -164,7 +164,8 @@ def test_document__counts_mentions_that_do_not_match() -> None:
 
     assert found.spans == ()
     assert found.unplaced == {
-        Reason("offsets do not match the text"): 2,
+        Reason("offsets do not match the text"): 1,
+        Reason("offsets outside the text"): 1,
         Reason("without a label"): 1,
     }
 
@@ -565,15 +566,24 @@ def test_document__raises_if_ends_in_words_are_ambiguous(
 
 
 @pytest.mark.parametrize(
-    ("row", "unplaced"),
+    ("row", "reason"),
     [
-        (in_words(2, 4, relations=[], entities=[{"start": 2, "end": 4, "type": "X"}]), 1),
-        ({"sentences": [["Had", "gout"]], "ner": [[[1, 2, "X"], [1, 1, "X"]]]}, 1),
-        ({"sents": [["a"], ["b"]], "vertexSet": [[{"sent_id": 0, "pos": [0, 2], "type": "X"}]]}, 1),
+        (
+            in_words(2, 4, relations=[], entities=[{"start": 2, "end": 4, "type": "X"}]),
+            "offsets outside the text",
+        ),
+        (
+            {"sentences": [["Had", "gout"]], "ner": [[[1, 2, "X"], [1, 1, "X"]]]},
+            "offsets outside the text",
+        ),
+        (
+            {"sents": [["a"], ["b"]], "vertexSet": [[{"sent_id": 0, "pos": [0, 2], "type": "X"}]]},
+            "offsets outside the text",
+        ),
     ],
 )
-def test_document__counts_mentions_beyond_the_words(row: Any, unplaced: int) -> None:
-    assert document(row).unplaced == {Reason("offsets do not match the text"): unplaced}
+def test_document__counts_mentions_beyond_the_words(row: Any, reason: str) -> None:
+    assert document(row).unplaced == {Reason(reason): 1}
 
 
 def test_document__keeps_sentences_of_words() -> None:
@@ -906,7 +916,10 @@ def test_document__reads_ends_of_gliner_as_inclusive_words() -> None:
     found = document({"tokenized_text": ["Had", "kidney", "stones"], "ner": ner})
 
     assert found.spans == (Span(4, 17, "A"), Span(0, 3, "B"))
-    assert found.unplaced == {Reason("offsets do not match the text"): 2}
+    assert found.unplaced == {
+        Reason("offsets outside the text"): 1,
+        Reason("end at or before the start"): 1,
+    }
 
 
 def test_document__detects_utf_16_offsets_of_label_studio() -> None:

@@ -16,7 +16,7 @@ TEXT = "red, sore\nskin"
 
 
 def test_place__keeps_matching_mentions() -> None:
-    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1")])
+    placed = OffsetSource().place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1")])
 
     assert placed.spans == (Span(5, 9, "Sign", "C1"),)
     assert placed.unplaced == {}
@@ -26,30 +26,30 @@ def test_place__keeps_matching_mentions() -> None:
     ("mention", "reason"),
     [
         (Annotation([(5, 9)], "Sign", "sora"), standoff.MISMATCH),
-        (Annotation([(5, 99)], "Sign"), standoff.MISMATCH),
-        (Annotation([(-1, 3)], "Sign"), standoff.MISMATCH),
-        (Annotation([(5, 5)], "Sign"), standoff.MISMATCH),
-        (Annotation([(9, 5)], "Sign"), standoff.MISMATCH),
+        (Annotation([(5, 99)], "Sign"), standoff.OUTSIDE),
+        (Annotation([(-1, 3)], "Sign"), standoff.OUTSIDE),
+        (Annotation([(5, 5)], "Sign"), standoff.NO_WIDTH),
+        (Annotation([(9, 5)], "Sign"), standoff.NO_WIDTH),
         (Annotation([(5, 9)], ""), standoff.NO_LABEL),
         (Annotation([], "Sign"), standoff.NO_OFFSETS),
     ],
 )
 def test_place__counts_mentions_that_do_not_match(mention: Annotation, reason: str) -> None:
-    placed = standoff.place(TEXT, [mention, mention])
+    placed = OffsetSource().place(TEXT, [mention, mention])
 
     assert placed.spans == ()
     assert placed.unplaced == {reason: 2}
 
 
 def test_place__lets_white_space_differ() -> None:
-    placed = standoff.place(TEXT, [Annotation([(5, 14)], "Sign", "sore skin  ")])
+    placed = OffsetSource().place(TEXT, [Annotation([(5, 14)], "Sign", "sore skin  ")])
 
     assert placed.spans == (Span(5, 14, "Sign"),)
 
 
 @pytest.mark.parametrize("words", [None, ""])
 def test_place__compares_no_empty_words(words: str | None) -> None:
-    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", words)])
+    placed = OffsetSource().place(TEXT, [Annotation([(5, 9)], "Sign", words)])
 
     assert placed.spans == (Span(5, 9, "Sign"),)
 
@@ -69,7 +69,7 @@ def test_place__counts_discontinuous_mentions_either_way(
 ) -> None:
     mention = Annotation([(10, 14), (0, 3)], "Sign", "red skin")
 
-    assert standoff.place(TEXT, [mention], discontinuous=discontinuous) == (
+    assert OffsetSource(discontinuous=discontinuous).place(TEXT, [mention]) == (
         spans,
         unplaced,
         adjusted,
@@ -79,14 +79,14 @@ def test_place__counts_discontinuous_mentions_either_way(
 def test_place__joins_fragments_with_white_space_between() -> None:
     mention = Annotation([(5, 9), (10, 14)], "Sign", "sore skin")
 
-    placed = standoff.place(TEXT, [mention], discontinuous="set_aside")
+    placed = OffsetSource(discontinuous="set_aside").place(TEXT, [mention])
 
     assert placed.spans == (Span(5, 14, "Sign"),)
     assert placed.adjusted == {}
 
 
 def test_lay_out__fills_gaps_between_pieces() -> None:
-    text, bounds = standoff.lay_out([(8, "skin"), (0, "sore"), (5, "")])
+    text, bounds, _ = OffsetSource().lay_out([(8, "skin"), (0, "sore"), (5, "")], [])
 
     assert text == "sore   \nskin"
     assert bounds == (Sentence(0, 4), Sentence(8, 12))
@@ -95,7 +95,7 @@ def test_lay_out__fills_gaps_between_pieces() -> None:
 @pytest.mark.parametrize("offset", [3, standoff.MAX_GAP + 5])
 def test_lay_out__refuses_overlaps_and_far_offsets(offset: int) -> None:
     with pytest.raises(RecordError, match=f"got offset {offset}"):
-        standoff.lay_out([(0, "sore"), (offset, "skin")])
+        OffsetSource().lay_out([(0, "sore"), (offset, "skin")], [])
 
 
 @given(
@@ -110,7 +110,7 @@ def test_in_characters__finds_laid_out_pieces_in_every_unit(
         pieces.append((offset, word))
         offset += standoff.width(word, unit=unit) + 2
 
-    text, bounds = standoff.lay_out(pieces, unit=unit)
+    text, bounds, _ = OffsetSource(offsets=unit).lay_out(pieces, [])
     at = standoff.in_characters(text, unit=unit)
 
     assert [text[bound.start : bound.end] for bound in bounds] == words
@@ -135,7 +135,7 @@ def test_place__compares_fragments_separated_by_dots() -> None:
         for words in ("red ... sore", "red ...", "...")
     ]
 
-    placed = standoff.place(TEXT, [*fits, *misfits])
+    placed = OffsetSource().place(TEXT, [*fits, *misfits])
 
     assert placed.spans == (Span(0, 14, "Sign"),) * 3
     assert placed.misfits == 3

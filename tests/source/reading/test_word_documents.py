@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from mslm_data.source.reading.standoff import NO_LABEL, NO_WIDTH, OUTSIDE
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import make_word_document, place_words
 
@@ -51,4 +51,4 @@ def test_document_of_words__counts_mentions_that_have_no_place_or_no_label() -> 
     document = make_word_document("d", [["a"], ["b"]], mentions, place="f:1")
 
     assert [(span.start, span.end, span.label) for span in document.spans] == [(0, 3, "B")]
-    assert document.unplaced == {MISMATCH: 3, NO_LABEL: 1}
+    assert document.unplaced == {OUTSIDE: 2, NO_WIDTH: 1, NO_LABEL: 1}

@@ -49,7 +49,9 @@ OUTSIDE = Reason(
 )
 NO_WIDTH = Reason("end at or before the start")
 NO_OFFSETS = Reason("without offsets")
-NO_LABEL = Reason("without a label")
+NO_LABEL = Reason(
+    "without a label", advice={"label": "set the label, or its key, with source.label"}
+)
 ONE_END = Reason("without a beginning or an end")
 OTHER_TEXT = Reason(
     "in another text of the record",

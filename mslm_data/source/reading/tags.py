@@ -215,11 +215,6 @@ class TaggedMentions:
     late: npt.NDArray[np.int64]
     labels: list[str]
 
-    def in_sentence(self, sentence: int) -> list[WordSpan]:
-        """Return the mentions of one sentence, in words counted over all sentences."""
-        spans = self.spans[self.offsets[sentence] : self.offsets[sentence + 1]].tolist()
-        return [WordSpan(start, end, self.labels[label]) for start, end, label in spans]
-
 
 def _split_layers(names: Sequence[str]) -> list[list[str]]:
     """Return the tags of each label, if some words have several tags, such as `B-LOC,B-ORG`.
@@ -331,14 +326,43 @@ def decode(
         if not is_tag(tag):
             raise ValueError(f"position {tags.index(tag)}: expected a tag such as O, B-X or I-X")
 
-    mentions = decode_tags(
-        np.array([numbers[tag] for tag in tags]),
-        np.array([0, len(tags)]),
-        [*numbers],
-        untyped=untyped,
-        i_opens=i_opens,
-    )
-    return mentions.in_sentence(0), int(mentions.late[0])
+    spans: list[WordSpan] = []
+    late = 0
+    for layer in _split_layers([*numbers]):
+        layer_tags = [layer[numbers[tag]] for tag in tags]
+        layer_spans, layer_late = _decode_layer(layer_tags, untyped=untyped, i_opens=i_opens)
+        spans += layer_spans
+        late += layer_late
+    return spans, late
+
+
+def _decode_layer(
+    tags: Sequence[str], *, untyped: str, i_opens: bool
+) -> tuple[list[WordSpan], int]:
+    """Decode valid tags of one sentence, as `decode_sentences` does for many in arrays."""
+    spans: list[WordSpan] = []
+    late = 0
+    start = -1  # of the open mention
+    open_label = ""
+    for word, tag in enumerate(tags):
+        prefix, label = parse(tag) or ("O", "")
+        goes_on = prefix in _GOES_ON
+
+        if start >= 0 and not (goes_on and label in ("", open_label)):
+            spans.append(WordSpan(start, word, open_label))
+            start = -1
+        if start < 0 and prefix != "O":
+            start = word
+            open_label = label or untyped
+            is_regular = not goes_on or (i_opens and prefix == "I")
+            late += not is_regular
+        if start >= 0 and prefix in _CLOSES:
+            spans.append(WordSpan(start, word + 1, open_label))
+            start = -1
+
+    if start >= 0:
+        spans.append(WordSpan(start, len(tags), open_label))
+    return spans, late
 
 
 def opens_with_i(*, mentions: int, late: int) -> bool:

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.source.reading.tags import (
+    TaggedMentions,
     WordSpan,
     decode,
     decode_sentences,
+    decode_tags,
     is_tag,
     make_label_meanings,
     meanings,
@@ -93,6 +95,40 @@ def test_decode__agrees_with_the_slow_twin(tags: list[str]) -> None:
     assert spans == reference.mentions(tags, untyped="Entity")
 
 
+def in_sentence(found: TaggedMentions, sentence: int) -> list[tuple[int, int, str]]:
+    """Return the mentions of a sentence, in words counted over all sentences."""
+    spans = found.spans[found.offsets[sentence] : found.offsets[sentence + 1]].tolist()
+    return [(start, end, found.labels[label]) for start, end, label in spans]
+
+
+TYPED = [*(tag for tag in TAGS if len(tag) != 1), "O", "B-X,B-Y", "I-X|I-Y"]
+
+
+@given(
+    st.one_of(
+        st.lists(st.lists(st.sampled_from(names), max_size=8), max_size=4)
+        for names in (TAGS, TYPED)
+    ),
+    st.booleans(),
+)
+def test_decode_tags__equals_decode_of_each_sentence(
+    sentences: list[list[str]], i_opens: bool
+) -> None:
+    words = [tag for tags in sentences for tag in tags]
+    names = [*dict.fromkeys(words)]
+    numbers = np.array([names.index(tag) for tag in words], np.int64)
+    offsets = np.cumsum([0, *map(len, sentences)])
+
+    found = decode_tags(numbers, offsets, names, untyped="Entity", i_opens=i_opens)
+
+    for number, sentence in enumerate(sentences):
+        base = offsets[number]
+        spans, late = decode(sentence, untyped="Entity", i_opens=i_opens)
+        expected = [(base + start, base + end, label) for start, end, label in spans]
+        assert sorted(in_sentence(found, number)) == sorted(expected)
+        assert found.late[number] == late
+
+
 @given(st.lists(st.sampled_from(TAGS), max_size=12))
 def test_decode__covers_each_tagged_word_once(tags: list[str]) -> None:
     spans, opened_late = decode(tags, untyped="Entity")
@@ -127,7 +163,7 @@ def test_decode_sentences__equals_runs_for_labels(sentences: list[list[str]]) ->
         expected = [
             (base + start, base + end, label) for start, end, label in runs(sentence, outside="N")
         ]
-        assert found.in_sentence(number) == expected
+        assert in_sentence(found, number) == expected
     assert not found.late.any()
 
 

@@ -14,12 +14,12 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
+from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import marks, splits, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.word_documents import make_word_document
 
 FINE = {
     "participants": ("Participant", ("Age", "Sex", "Sample-size", "Condition")),
@@ -46,7 +46,7 @@ _LABELS = "annotations/aggregated"
 _NO_TOKENS = Reason("expected a file of tokens in documents/ for the file of labels, found none")
 
 
-class EbmNlp(TextSource, frozen=True, kw_only=True):
+class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
     """EBM-NLP 1.00 and 2.00, and row files made from it.
 
     The folder has `documents/PMID.tokens`, with one token per line (1.00: separated by spaces), and
@@ -63,6 +63,7 @@ class EbmNlp(TextSource, frozen=True, kw_only=True):
     """
 
     suffixes = Conll.suffixes
+    container = WholeFile()
 
     phase: Annotated[
         Literal["starting_spans", "hierarchical_labels"],
@@ -133,8 +134,8 @@ class EbmNlp(TextSource, frozen=True, kw_only=True):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Return a document of the folder as one part. Row files are cut as by `Conll`."""
-        if part.path.endswith(".ann"):
-            return iter([part])
+        if _is_of_folder(part):
+            return super().cut(part, target_bytes=target_bytes)
         return self._row_reader(Path(part.path)).cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -143,13 +144,36 @@ class EbmNlp(TextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: A row file has tags that are not EBM-NLP's.
         """
-        path = Path(part.path)
-        if path.suffix == ".ann":
-            yield self._document(path)
+        if _is_of_folder(part):
+            yield from super().read(part)
             return
         names = self._names_in_rows()
-        for document in self._row_reader(path).read(part):
+        for document in self._row_reader(Path(part.path)).read(part):
             yield _renamed(document, names) if isinstance(document, Document) else document
+
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read a document of the folder, given by one of its label files."""
+        found.id = _pmid(record.path)
+        tokens, label_files = self._places(record.path)
+        if not tokens.is_file():
+            raise RecordError(_NO_TOKENS)
+        found.place = f"{tokens.name}:1"
+        found.file = tokens.name
+        words = _read_tokens(self.utf8(tokens))
+
+        labels: list[list[str]] = []
+        for element, file in label_files.items():
+            found.file = file.name
+            labels.append(self._read_labels(file, element, num_words=len(words)))
+
+        # Split into sentences before decoding, so that no mention crosses a sentence.
+        ends = [i for i, word in enumerate(words[:-1], start=1) if word == self.sentence_end]
+        found.words = []
+        for start, stop in itertools.pairwise([0, *ends, len(words)]):
+            found.words.append(words[start:stop])
+            for element_labels in labels:
+                spans = tags.runs(element_labels[start:stop], outside="")
+                found.spans += [span.shifted(start) for span in spans]
 
     def _row_reader(self, path: Path) -> Conll:
         """Return a reader for tags such as I-PAR if the file has any, else for P, I, O and N."""
@@ -172,37 +196,6 @@ class EbmNlp(TextSource, frozen=True, kw_only=True):
                 for number, name in enumerate(fine, start=1):
                     names[f"{number}_{element[0]}"] = f"{label}-{name}"
         return names
-
-    def _document(self, path: Path) -> Document | SetAside:
-        """Read a document of the folder, given by one of its label files."""
-        pmid = _pmid(path)
-        tokens, label_files = self._places(path)
-        if not tokens.is_file():
-            return SetAside(pmid, f"{path.name}:1", _NO_TOKENS)
-        try:
-            words = _read_tokens(self.utf8(tokens))
-        except RecordError as error:
-            return SetAside(pmid, f"{tokens.name}:{error.line}", error.reason)
-
-        # Split into sentences before decoding, so that no mention crosses a sentence.
-        ends = [i for i, word in enumerate(words[:-1], start=1) if word == self.sentence_end]
-        ranges = list(itertools.pairwise([0, *ends, len(words)]))
-        mentions: list[list[tags.WordSpan]] = [[] for _ in ranges]
-        for element, file in label_files.items():
-            try:
-                labels = self._read_labels(file, element, num_words=len(words))
-            except RecordError as error:
-                return SetAside(pmid, f"{file.name}:{error.line}", error.reason)
-            for (start, stop), sentence_mentions in zip(ranges, mentions, strict=True):
-                spans = tags.runs(labels[start:stop], outside="")
-                sentence_mentions.extend(span.shifted(start) for span in spans)
-
-        return make_word_document(
-            pmid,
-            [words[start:stop] for start, stop in ranges],
-            itertools.chain.from_iterable(mentions),
-            place=f"{tokens.name}:1",
-        )
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
         """Return the paths of a document's tokens and of its label files.
@@ -269,6 +262,10 @@ def _roots(path: Path) -> list[Path]:
     if not path.is_dir():
         return []
     return sorted(folder.parent.parent for folder in path.rglob(_LABELS))
+
+
+def _is_of_folder(part: Part) -> bool:
+    return part.path.endswith(".ann")
 
 
 def _pmid(path: Path) -> str:

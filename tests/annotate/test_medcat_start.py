@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -202,6 +205,32 @@ def test_start__rejects_a_bomb(tmp_path: Path) -> None:
 
     with pytest.raises(AnnotateError, match=r"pack\.zip: .*nothing was loaded"):
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
+
+
+def rewritten(name: str, value: object) -> Callable[[Path], object]:
+    return lambda pack: (pack / name).write_bytes(pickle.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        rewritten("cdb/raw_dict.dat", 7),
+        rewritten("vocab/raw_dict.dat", ["not", "a", "vocabulary"]),
+        lambda pack: (pack / "cdb/raw_dict.dat").write_bytes(b"x"),
+        lambda pack: shutil.copy(pack / "vocab/.schema.json", pack / "cdb/.schema.json"),
+        lambda pack: shutil.rmtree(pack / "cdb/config"),
+        lambda pack: (pack / "model_card.json").write_text("["),
+    ],
+)
+def test_start__names_a_pack_whose_parts_are_no_model(
+    damage: Callable[[Path], object], pack: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "damaged"
+    shutil.copytree(pack, copy)
+    damage(copy)
+
+    with pytest.raises(AnnotateError, match=r"damaged: expected a pack that MedCAT \S+ can load"):
+        load(copy)
 
 
 def test_start__rejects_other_files(tmp_path: Path) -> None:

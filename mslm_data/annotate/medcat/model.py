@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
-from mslm_data.errors import AnnotateError
+from mslm_data.errors import AnnotateError, MslmDataError
 
 _PROVIDERS = {"lemmas": LEMMAS, "words": WORDS}
 _DONE_BY_TOKENIZER = ("tagging", "token_normalizing")
@@ -23,7 +24,8 @@ def load_model(path: Path, *, tokenizer: str) -> Any:
         tokenizer: `lemmas` or `words`, see `MedCat.tokenizer`.
 
     Raises:
-        AnnotateError: The pack has a tagger or a normaliser of its own.
+        AnnotateError: MedCAT cannot load the pack, or the pack has a tagger or a normaliser of its
+            own.
     """
     cat = import_module("medcat.cat").CAT
     config = {
@@ -34,11 +36,20 @@ def load_model(path: Path, *, tokenizer: str) -> Any:
         },
         "components": {"addons": []},
     }
-    loaded = cat.load_model_pack(str(path), config_dict=config)
-    settle(loaded.config, where=str(path), tokenizer=tokenizer)
+    try:
+        loaded = cat.load_model_pack(str(path), config_dict=config)
+        settle(loaded.config, where=str(path), tokenizer=tokenizer)
 
-    # Create the model again, since it reads the order of components in its constructor.
-    return cat(loaded.cdb, loaded.vocab, loaded.config)
+        # Create the model again, since it reads the order of components in its constructor.
+        return cat(loaded.cdb, loaded.vocab, loaded.config)
+    except (MslmDataError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        # The parts of a pack may be anything that can be pickled, so MedCAT fails in any way.
+        raise AnnotateError(
+            f"{path}: expected a pack that MedCAT {version('medcat')} can load, got "
+            f"{type(error).__name__}; is it whole, and saved by `CAT.save_model_pack`?"
+        ) from error
 
 
 def settle(config: Any, *, where: str, tokenizer: str) -> None:

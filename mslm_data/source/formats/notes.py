@@ -90,7 +90,7 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
             description='Text to tokenise for `[** **]` and `___`: "keep" their characters, '
             '"token" one word for their kind (`_` for `___`), "drop" nothing.'
         ),
-    ] = "keep"
+    ] = "token"
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
         Meta(

@@ -252,6 +252,10 @@ class FormSource:
         """
         return self.understand
 
+    def count_lost(self, record: Record, found: Findings) -> int:  # noqa: ARG002 - overridden
+        """Return the number of mentions lost with a record that cannot be read, -1 if unknown."""
+        return found.lost
+
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between records; see `Source.cut`."""
         return self.container.cut(self, part, target_bytes=target_bytes)
@@ -281,7 +285,7 @@ class FormSource:
                 place = found.place
                 if error.line:
                     place = f"{found.file or record.path.name}:{error.line}"
-                yield SetAside(found.id, place, error.reason, found.lost)
+                yield SetAside(found.id, place, error.reason, self.count_lost(record, found))
 
     def _is_iob1(self, path: Path) -> bool:
         """Return whether I may begin mentions, judged by the beginning of a file."""

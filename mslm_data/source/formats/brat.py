@@ -103,7 +103,6 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         annotations = _annotations(path)
         if not annotations and self.without_annotations == "set_aside":
             raise RecordError(TEXT_ALONE)
-        found.lost = self._count(annotations)
         if ends_with(path, ANNOTATIONS):
             raise RecordError(_ANNOTATIONS_ALONE)
 
@@ -120,8 +119,11 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
             mention._replace(concept="|".join(concepts[name])) for name, mention in mentions
         ]
 
-    def _count(self, annotations: Sequence[Path]) -> int:
-        """Estimate the number of mentions in files of annotations, for data loss."""
+    def count_lost(self, record: Record, found: Findings) -> int:
+        """Return the number of lines that look like mentions."""
+        annotations = _annotations(record.path)
+        if not annotations and self.without_annotations == "set_aside":
+            return found.lost
         return sum(len(_MENTION_LINE.findall(self.utf8(path))) for path in annotations)
 
 

@@ -54,8 +54,6 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     def understand(self, record: Record, found: Findings) -> None:
         """Read title, abstract and mentions. Offsets count one character between the two."""
         first, *rest = record.content
-        found.lost = sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
-
         title = _TITLE.match(first.data)
         if title is None:
             found.id = ""
@@ -77,6 +75,10 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(found.text)))
         found.sentences = [sentence for sentence in bounds if sentence.start < sentence.end]
         found.mentions = [mention for row in rest if (mention := _mention(row, pmid))]
+
+    def count_lost(self, record: Record, found: Findings) -> int:  # noqa: ARG002 - the lines say it
+        """Return the number of lines that look like mentions."""
+        return sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
 
 
 def _mention(row: NumberedLine, pmid: str) -> Annotation | None:

@@ -315,9 +315,9 @@ def _misfit(
 
 def misplaced(start: int, end: int, *, length: int) -> Reason | None:
     """Return why `[start, end)` is no range of a text with this length, None if it is."""
-    if not (0 <= start <= length and 0 <= end <= length):
-        return OUTSIDE
-    return None if start < end else NO_WIDTH
+    if 0 <= start < end <= length:
+        return None
+    return NO_WIDTH if 0 <= end <= start <= length else OUTSIDE
 
 
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:

@@ -130,7 +130,7 @@ class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
         if path.suffix != ".ann":
             return [path]
         tokens, labels = self._places(path)
-        return [place for place in (tokens, *labels.values()) if place.is_file()]
+        return [tokens, *labels.values()] if tokens.is_file() else [*labels.values()]
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Return a document of the folder as one part. Row files are cut as by `Conll`."""
@@ -185,20 +185,24 @@ class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
                 return Conll(encoding=self.encoding)
         return conll
 
+    def _names(self, element: str) -> list[str]:
+        """Return the labels with the numbers 1, 2, … of an element."""
+        label, fine = FINE[element]
+        if self.phase == "starting_spans":
+            return [label]
+        return [f"{label}-{name}" for name in fine]
+
     def _names_in_rows(self) -> dict[str, str]:
         """Return label in rows -> full label. Scripts write `1_p` for label 1 of participants."""
         names: dict[str, str] = {}
-        for element, (label, fine) in FINE.items():
+        for element, (label, _) in FINE.items():
             names |= {label[0]: label, label[:3].upper(): label}
-            if self.phase == "starting_spans":
-                names[f"1_{element[0]}"] = label
-            else:
-                for number, name in enumerate(fine, start=1):
-                    names[f"{number}_{element[0]}"] = f"{label}-{name}"
+            for number, name in enumerate(self._names(element), start=1):
+                names[f"{number}_{element[0]}"] = name
         return names
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
-        """Return the paths of a document's tokens and of its label files.
+        """Return the path of a document's tokens, and element -> its file of labels, if it has one.
 
         Args:
             path: A label file of the document.
@@ -215,6 +219,7 @@ class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
             )
         folder = Path(*path.parent.relative_to(phase).parts[1:])
         labels = {element: phase / element / folder / path.name for element in FINE}
+        labels = {element: file for element, file in labels.items() if file.is_file()}
         return root.parent / "documents" / f"{_pmid(path)}.tokens", labels
 
     def _read_labels(self, path: Path, element: str, *, num_words: int) -> list[str]:
@@ -223,13 +228,7 @@ class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
         Raises:
             RecordError: A value is not a label, or the number of labels is wrong.
         """
-        if not path.is_file():
-            return [""] * num_words
-
-        label, fine = FINE[element]
-        label_names = [label]
-        if self.phase == "hierarchical_labels":
-            label_names = [f"{label}-{name}" for name in fine]
+        label_names = self._names(element)
         # Leading zeros are stripped below, so label 0 becomes the empty word.
         names = {b"": ""} | {str(i).encode(): name for i, name in enumerate(label_names, start=1)}
 

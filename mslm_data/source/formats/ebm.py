@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
@@ -138,7 +138,7 @@ class EbmNlp(FormSource, TextSource, frozen=True, kw_only=True):
             return super().cut(part, target_bytes=target_bytes)
         return self._row_reader(Path(part.path)).cut(part, target_bytes=target_bytes)
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read a document of the folder, or the documents of a row file.
 
         Raises:

@@ -7,6 +7,7 @@ to title + one character + abstract. Here that character is a line end.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -71,14 +72,27 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
                 )
             tail = _decode(rest.pop(0), abstract.end())
 
+        found.mentions = [mention for row in rest if (mention := _mention(row, pmid))]
+        # In the output of PubTator's service, a blank that ends the title is that character.
         found.text = f"{head}\n{tail}" if tail else head
+        if tail and head.endswith(" "):
+            shorter = f"{head[:-1]}\n{tail}"
+            if _num_fitting(shorter, found.mentions) > _num_fitting(found.text, found.mentions):
+                head = head[:-1]
+                found.text = shorter
         bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(found.text)))
         found.sentences = [sentence for sentence in bounds if sentence.start < sentence.end]
-        found.mentions = [mention for row in rest if (mention := _mention(row, pmid))]
 
     def count_lost(self, record: Record, found: Findings) -> int:  # noqa: ARG002 - the lines say it
         """Return the number of lines that look like mentions."""
         return sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
+
+
+def _num_fitting(text: str, mentions: Iterable[Annotation]) -> int:
+    """Return the number of mentions whose words are at their offsets."""
+    return sum(
+        mention.words == text[start:end] for mention in mentions for start, end in mention.fragments
+    )
 
 
 def _mention(row: NumberedLine, pmid: str) -> Annotation | None:

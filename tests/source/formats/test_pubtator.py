@@ -176,3 +176,22 @@ def test_read__separates_passages_of_an_article(tmp_path: Path) -> None:
 
     assert ids() == ["7", "7"]
     assert ids(ids="line") == ["7:1", "7:5"]
+
+
+@pytest.mark.parametrize("start", [13, 14])
+def test_read__counts_a_blank_after_the_title_as_its_mentions_do(
+    tmp_path: Path, start: int
+) -> None:
+    # The title has 13 characters with the blank, which is counted once more only in some files.
+    path = tmp_path / "f.txt"
+    path.write_text(
+        f"1|t|Gout hurts.  \n1|a|Aspirin helps.\n1\t{start}\t{start + 7}\tAspirin\tDrug\tD1\n"
+    )
+
+    (document,) = PubTator().read(Part(str(path)))
+
+    assert isinstance(document, Document)
+    (span,) = document.spans
+    assert document.text[span.start : span.end] == "Aspirin"
+    assert document.sentences is not None
+    assert [document.text[first:last] for first, last in document.sentences][1] == "Aspirin helps."

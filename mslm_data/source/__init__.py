@@ -19,8 +19,7 @@ covers the common cases:
 | text files | `encodings`: derive from `TextSource`, read with `utf8`, cut if `may_be_cut` |
 | a word and its tag per line | `columns`, `tagged_lines`, `marks`, `tags`, `word_documents` |
 | a text with mentions at offsets | `standoff`: derive from `OffsetSource` or `OffsetTextSource` |
-| rows of JSON objects | `json_sources`: derive from `JsonRows` or `JsonVersions` |
-| rows with named fields of any kind | `shapes`, `json_rows`, `arrow_rows`, `cells` |
+| rows with named columns: JSON, Arrow | `shapes`: add a shape; `jsonl` and `hub` then read it |
 | several annotations per document | `versions`: choose with `VersionOptions` |
 | tables (CSV, TSV, parquet) | `tables`, `csv_records` |
 | XML | `elements` |

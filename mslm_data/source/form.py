@@ -11,6 +11,7 @@ aside, placing of mentions, and the scheme of tags.
 |---|---|
 | `FilledLines` | a line that is not blank |
 | `Blocks` | the lines between two blank lines |
+| `JsonRows` | a line of JSON, or an element of the one array of a file |
 | `JsonWithin` | a value within the one JSON value of a file |
 | `XmlElements` | an XML element |
 | `WholeFile` | a file |
@@ -30,7 +31,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -50,7 +51,13 @@ from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
-from mslm_data.source.reading.standoff import Annotation, OffsetSource, Placed
+from mslm_data.source.reading.standoff import (
+    Annotation,
+    Ends,
+    OffsetSource,
+    OffsetUnit,
+    Placed,
+)
 from mslm_data.source.reading.tables import TableReader
 from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import LATE, make_word_document
@@ -101,6 +108,8 @@ class Findings:
         pieces: Instead of `text`: passages and their offsets. Passages are the sentences.
         mentions: Mentions at offsets of the text.
         is_exact: Whether offsets count characters and ends are exclusive, whatever the options say.
+        unit: Unit of offsets with "auto", if no mention has words to show it. Default: characters.
+        ends: Meaning of ends with "auto", if no mention has words. Default: "exclusive".
         sentences: Sentences of `text`. Default: None, the source has no sentences.
         placeholders: Placeholders of `text`.
 
@@ -126,6 +135,8 @@ class Findings:
     pieces: list[tuple[int, str]] = field(default_factory=list)
     mentions: list[Annotation] = field(default_factory=list)
     is_exact: bool = False
+    unit: OffsetUnit | Literal[""] = ""
+    ends: Ends | Literal[""] = ""
     sentences: Sequence[Sentence] | None = None
     placeholders: tuple[Placeholder, ...] = ()
 
@@ -188,6 +199,8 @@ class Findings:
         placing = _AS_GIVEN
         if isinstance(options, OffsetSource) and not self.is_exact:
             placing = options
+        if (self.unit or self.ends) and not any(mention.words for mention in self.mentions):
+            placing = placing.with_defaults(self.unit, self.ends)
 
         text = self.text
         sentences = None if self.sentences is None else tuple(self.sentences)
@@ -265,7 +278,7 @@ class FormSource:
         path = Path(part.path)
         understand = self.for_file(path)
         # The beginning of the file is read at most once.
-        is_iob1 = functools.cache(lambda: self._is_iob1(path))
+        is_iob1 = functools.cache(lambda: self.is_iob1(path))
         for record in self.records(part):
             if isinstance(record, SetAside | NotChosen):
                 yield record
@@ -287,19 +300,28 @@ class FormSource:
                     place = f"{found.file or record.path.name}:{error.line}"
                 yield SetAside(found.id, place, error.reason, self.count_lost(record, found))
 
-    def _is_iob1(self, path: Path) -> bool:
+    def is_iob1(self, path: Path) -> bool:
         """Return whether I may begin mentions, judged by the beginning of a file."""
-        num_mentions = 0
-        num_late = 0
+        return shows_iob1(self._read_beginning(path))
+
+    def _read_beginning(self, path: Path) -> Iterator[Findings]:
         for record in self.container.beginning(self, path):
             if isinstance(record, SetAside):
                 continue
             found = Findings(record.id, record.place)
             with suppress(RecordError):
                 self.understand(record, found)
-            num_mentions += len(found.spans)
-            num_late += found.late
-        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+            yield found
+
+
+def shows_iob1(beginning: Iterable[Findings]) -> bool:
+    """Return whether the first records of a file show that I may begin mentions."""
+    num_mentions = 0
+    num_late = 0
+    for found in beginning:
+        num_mentions += len(found.spans)
+        num_late += found.late
+    return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
 
 # Containers ---------------------------------------------------------------------------------------
@@ -395,6 +417,19 @@ class Blocks(Lines[TextReading]):
         return cut_at_gaps(part, target_bytes=target_bytes)
 
 
+class JsonRows(Container[TextReading]):
+    """A record for each line of JSON, or each element of the one array of a file."""
+
+    def records(self, options: TextReading, part: Part, /) -> Iterator[Record | SetAside]:
+        return as_records(json_rows.rows(part, options), Path(part.path))
+
+    def beginning(self, options: TextReading, path: Path, /) -> Iterator[Record | SetAside]:
+        return as_records(json_rows.beginning(path, options), path)
+
+    def cut(self, options: TextReading, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
+        return json_rows.cut(part, options, target_bytes=target_bytes)
+
+
 class ArrowRows(Container[OptionsT]):
     """A record for each row of a parquet or Arrow file, with some of its columns."""
 
@@ -414,20 +449,17 @@ class ArrowRows(Container[OptionsT]):
 class JsonWithin(Container[object]):
     """A record for each value that a function finds within the one JSON value of a file.
 
-    JSON is UTF-8, or has a byte order mark.
+    JSON is UTF-8, or has a byte order mark, unless the form has an option `encoding`.
     """
 
     def __init__(self, items: Callable[[bytes], Iterable[msgspec.Raw]]) -> None:
         """Set the function; see `json_rows.rows_within`."""
         self._items = items
 
-    def records(self, _: object, part: Part, /) -> Iterator[Record | SetAside]:
+    def records(self, options: object, part: Part, /) -> Iterator[Record | SetAside]:
         path = Path(part.path)
-        for row in json_rows.rows_within(path, TextSource(), self._items):
-            if isinstance(row, SetAside):
-                yield row
-            else:
-                yield Record(row.numbered, row.place, row.value, path)
+        reading = options if isinstance(options, TextReading) else TextSource()
+        return as_records(json_rows.rows_within(path, reading, self._items), path)
 
 
 class XmlElements(Container[object]):

@@ -129,10 +129,10 @@ ERRORS: dict[str, tuple[dict[str, list[Any]], dict[str, Any], list[str]]] = {
         ["expected mentions, found none in the source in 1 "],
     ),
     "columns": (
-        {"train.jsonl": [COLUMNS]}, {}, ["the columns there are id, text, gold, or --set"]
+        {"train.jsonl": [COLUMNS, {**COLUMNS, "id": "2", "text": "p53"}]}, {}, ["the columns there are id, text, gold, or --set"]
     ),
     "columns of a table": (
-        {"train.jsonl": [COLUMNS]},
+        {"train.jsonl": [COLUMNS, {**COLUMNS, "id": "2", "text": "p53"}]},
         {"use": "hub"},
         ["the columns there are id, text, gold, or --set"],
     ),

@@ -80,7 +80,6 @@ def test_arrow__offsets_outside_the_file(tmp_path: Path) -> None:
 
 
 def test_arrow__a_text_that_is_not_utf8(tmp_path: Path) -> None:
-    """Only that row is set aside, because offsets are checked apart from texts."""
     words = pa.array([["good"], ["baad"]])
     tags = pa.array([["O"], ["O"]])
     table = pa.table({"tokens": words, "tags": tags})
@@ -88,10 +87,8 @@ def test_arrow__a_text_that_is_not_utf8(tmp_path: Path) -> None:
         tmp_path, "train.arrow", seeds.arrow(table, stream=True).replace(b"baad", b"b\xff\xffd")
     )
 
-    good, bad = read("hub", path)
-
-    assert isinstance(good, Document)
-    assert bad == SetAside("train:1", "train.arrow:2", Reason("expected UTF-8, got other bytes"))
+    with pytest.raises(SourceError, match=r"train\.arrow: cannot be read as Arrow .* UTF-8"):
+        read("hub", path)
 
 
 def test_arrow__a_column_name_that_is_not_utf8(tmp_path: Path) -> None:

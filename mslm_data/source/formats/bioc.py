@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any
 from xml.etree.ElementTree import Element
 
 import msgspec
 from msgspec import Meta
 
-from mslm_data.data.document import Document, NotChosen
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
     ByFile,
@@ -24,7 +23,6 @@ from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, OffsetSource
 
 _NO_CONCEPT = "-1"
@@ -37,25 +35,6 @@ _CHILDREN = {
     "sentence": ("annotation",),
 }
 """Element of XML -> its children that JSON has as a list, such as `passages`."""
-
-
-class BiocJson(Shape):
-    """A BioC JSON document: passages with an `offset`, and annotations with locations."""
-
-    columns = frozenset({"passages", "annotations"})
-    says_none = True
-
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        passages = row.get("passages")
-        return isinstance(passages, list) and any(
-            isinstance(passage, Mapping) and "offset" in passage for passage in passages
-        )
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        found = Findings(doc_id, place)
-        _read_document(row, found, label="type", concept="identifier")
-        return found.document(self.file.options)
 
 
 class _Collection(msgspec.Struct, rename={"pubtator": "PubTator3"}):
@@ -125,7 +104,7 @@ class BioC(FormSource, OffsetSource, frozen=True, kw_only=True):
         found.id = _text(document.get("id"))
         if not found.id:
             raise RecordError("expected an id, got none")
-        _read_document(document, found, label=self.label, concept=self.concept)
+        read_document(document, found, label=self.label, concept=self.concept)
 
 
 def _to_json(element: Element) -> dict[str, Any]:
@@ -145,7 +124,7 @@ def _to_json(element: Element) -> dict[str, Any]:
     return value
 
 
-def _read_document(document: Cells, found: Findings, *, label: str, concept: str) -> None:
+def read_document(document: Cells, found: Findings, *, label: str, concept: str) -> None:
     """Read a BioC JSON document.
 
     Args:

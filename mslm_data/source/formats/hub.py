@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from mslm_data import _optional
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
-from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
-from mslm_data.source.reading import arrow_rows
+from mslm_data.source.form import ArrowRows, ByFile, JsonRows
+from mslm_data.source.formats.row_sources import RowSource, find_shape
+from mslm_data.source.reading import arrow_rows, json_rows
 from mslm_data.source.reading.files import ends_with
-from mslm_data.source.reading.shapes import RowFile, RowReader, RowSource
+from mslm_data.source.reading.shapes import COLUMNS
+from mslm_data.source.reading.shapes.base import RowOptions
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import parse_split
 
@@ -29,9 +30,26 @@ _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "s
 """Files of a saved dataset without rows."""
 _CACHE_FILES = "cache-*.arrow"
 """Files that `datasets` leaves beside a saved dataset after transforming its rows."""
-_BEGINNING_ROWS = 1000
 _TRIED_ROWS = 20
 """Number of rows whose texts are searched for mentions in JSON."""
+
+
+def _columns(options: RowOptions, path: Path) -> frozenset[str]:
+    """Return the columns that a shape, an option or their type makes candidates.
+
+    Others, such as embeddings, may be far larger.
+    """
+    named = (options.id_column, options.text_column, options.mentions_column, options.doc_label)
+    return COLUMNS.union(
+        (name.partition(".")[0] for name in named),
+        named,
+        arrow_rows.nested(arrow_rows.schema(path)),
+        _with_json(path),
+    )
+
+
+_ARROW = ArrowRows(_columns)
+_JSON = JsonRows()
 
 
 class Hub(RowSource, frozen=True, kw_only=True):
@@ -43,7 +61,9 @@ class Hub(RowSource, frozen=True, kw_only=True):
     Code of a dataset is never run.
     """
 
-    suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".arrow", *json_rows.SUFFIXES)
+    container = ByFile(lambda path: _JSON if ends_with(path, json_rows.SUFFIXES) else _ARROW)
+    name = "hub"
 
     dataset: Annotated[
         str,
@@ -82,71 +102,32 @@ class Hub(RowSource, frozen=True, kw_only=True):
 
     def disowns(self, path: Path) -> str:
         """Return why a file of a saved dataset has no rows; see `Source.disowns`."""
-        return "it belongs to a saved dataset and holds no rows of its own" if _is_own(path) else ""
+        if _is_own(path):
+            return "it belongs to a saved dataset and holds no rows of its own"
+        return super().disowns(path) if ends_with(path, json_rows.SUFFIXES) else ""
 
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file into ranges of rows of about `target_bytes`; see `Source.cut`."""
-        if ends_with(Path(part.path), JsonLines.suffixes):
-            return self._json().cut(part, target_bytes=target_bytes)
-        return arrow_rows.cut(part, target_bytes=target_bytes)
-
-    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read each row; see `Source.read`. Places are `file:row`, from 1."""
-        path = Path(part.path)
-        if ends_with(path, JsonLines.suffixes):
-            yield from self._json().read(part)
-            return
-
-        # Read only columns that a shape, an option or their type makes candidates. Others, such
-        # as embeddings, may be far larger.
-        schema = arrow_rows.schema(path)
-        num_rows = arrow_rows.num_rows(path)
-        columns = (
-            COLUMNS
-            | set(arrow_rows.nested(schema))
-            | _with_json(path, num_rows)
-            | {
-                self.id_column,
-                self.text_column,
-                self.mentions_column,
-                self.doc_label,
-            }
-        )
-        file = RowFile(
-            options=self,
-            names=arrow_rows.class_names(schema),
-            beginning=lambda: arrow_rows.read_range(
-                path, 0, min(_BEGINNING_ROWS, num_rows), columns=columns
-            ),
-        )
-        reader = RowReader(file, SHAPES)
-        for row in arrow_rows.rows(part, columns=columns):
-            if isinstance(row, SetAside):
-                yield row
-            else:
-                yield reader.document(row.value, numbered=row.numbered, place=row.place)
+    def names_of(self, path: Path) -> Mapping[str, Sequence[str]]:
+        """Return column -> names of its integers, from the features of the file."""
+        if ends_with(path, json_rows.SUFFIXES):
+            return {}
+        return arrow_rows.class_names(arrow_rows.schema(path))
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the columns of a file; see `Source.list_columns`."""
-        if ends_with(path, JsonLines.suffixes):
-            return self._json().list_columns(path)
+        if ends_with(path, json_rows.SUFFIXES):
+            return super().list_columns(path)
         return [*arrow_rows.schema(path).names]
 
     def sniff(self, sample: Sample) -> Guess:
-        """Recognise a dataset; see `Source.sniff`. `jsonl` recognises JSON."""
-        if ends_with(sample.path, JsonLines.suffixes):
+        """Recognise a dataset; see `Source.sniff`. Other sources recognise JSON."""
+        if ends_with(sample.path, json_rows.SUFFIXES):
             return Guess()
         try:
-            columns = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(sample.path)))
-            stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(sample.path))
-            rows = arrow_rows.read_range(sample.path, 0, stop, columns=columns)
-            return Guess(describe_rows(rows))
+            rows = [*self.first_rows(sample.path)]
         except SourceError:
             return Guess()
-
-    def _json(self) -> JsonLines:
-        names = JsonLines.__struct_fields__
-        return JsonLines(**{name: getattr(self, name) for name in names})
+        shown = [shape for row in rows if (shape := find_shape(row)).shows(row)]
+        return Guess(shown[0].evidence if shown else "")
 
     def _fetch(self) -> dict[str, list[Path]]:
         """Download the dataset. `datasets` stores it as Arrow files in its cache."""
@@ -288,15 +269,15 @@ def _is_own(path: Path) -> bool:
     return path.name in _OWN_FILES or path.match(_CACHE_FILES)
 
 
-def _with_json(path: Path, num_rows: int) -> set[str]:
+def _with_json(path: Path) -> set[str]:
     """Return the text columns with mentions as JSON, judged by the first rows."""
     names = set(arrow_rows.texts(path)) - COLUMNS
-    stop = min(_TRIED_ROWS, num_rows)
-    rows = arrow_rows.read_range(path, 0, stop, columns=names) if names else ()
+    if not names:
+        return set()
+    stop = min(_TRIED_ROWS, arrow_rows.num_rows(path))
     return {
         name
-        for row in rows
-        if row is not None
+        for row in arrow_rows.read_range(path, 0, stop, columns=names)
         for name, value in row.items()
         if look_like_mentions(value)
     }

@@ -15,12 +15,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mslm_data.data.document import Part, SetAside
-from mslm_data.data.reason import Reason
+from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
+from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.files import stem
-from mslm_data.source.reading.shapes.mention_forms import LABELS
 
 _BATCH_ROWS = 64
 """Number of rows converted to Python at once. Small, because each may expand to a long text of a
@@ -39,7 +38,6 @@ _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, Recursi
 """Errors from damaged files. Python's own errors come only from types unknown to Arrow."""
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 """End mark of an Arrow stream."""
-_NOT_UTF8 = Reason("expected UTF-8, got other bytes")
 
 
 def num_rows(path: Path) -> int:
@@ -139,37 +137,26 @@ def class_names(table: pa.Schema) -> dict[str, tuple[str, ...]]:
     return {column: names for column, names in names_by_column.items() if names}
 
 
-def rows(part: Part, *, columns: Collection[str]) -> Iterator[Row | SetAside]:
+def rows(part: Part, *, columns: Collection[str]) -> Iterator[Row]:
     """Read each row of a part, with some of its columns.
 
-    Rows with text that is not valid UTF-8 are set aside.
-
     Raises:
-        SourceError: The file cannot be read, or has fewer rows.
+        SourceError: As for `read_range`.
     """
     path = Path(part.path)
     file_stem = stem(path)
     stop = num_rows(path) if part.stop < 0 else part.stop
     values = read_range(path, part.start, stop, columns=columns)
     for number, value in enumerate(values, start=part.start):
-        numbered = f"{file_stem}:{number}"
-        place = f"{path.name}:{number + 1}"
-        if value is None:
-            yield SetAside(numbered, place, _NOT_UTF8)
-        else:
-            yield Row(value, numbered, place)
+        yield Row(value, f"{file_stem}:{number}", f"{path.name}:{number + 1}")
 
 
-def read_range(
-    path: Path, start: int, stop: int, *, columns: Collection[str]
-) -> Iterator[Cells | None]:
+def read_range(path: Path, start: int, stop: int, *, columns: Collection[str]) -> Iterator[Cells]:
     """Read rows `[start, stop)` with some of their columns.
 
-    Yields None for a row with text that is not valid UTF-8.
-
     Raises:
-        SourceError: The file cannot be read, or ends before `stop`. A stream truncated between two
-            batches is only detected by `num_rows`.
+        SourceError: The file cannot be read, has a text that is not valid UTF-8, or ends before
+            `stop`. A stream truncated between two batches is only detected by `num_rows`.
     """
     done = start
     with _readable(path):
@@ -178,7 +165,7 @@ def read_range(
             first = max(done - position, 0)
             last = min(stop - position, batch.num_rows)
             if first < last:
-                _validate(batch)
+                batch.validate(full=True)
                 yield from _python_rows(batch.slice(first, last - first))
                 done = position + last
             if done >= stop:
@@ -194,7 +181,8 @@ def _readable(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         kind = "parquet" if path.suffix == ".parquet" else "Arrow"
         raise SourceError(
-            f"{path.name}: cannot be read as {kind} ({type(error).__name__}); is the file whole?"
+            f"{path.name}: cannot be read as {kind} ({type(error).__name__}); is the file whole, "
+            "and its text UTF-8?"
         ) from None
 
 
@@ -267,46 +255,9 @@ def _kept(names: Collection[str], columns: Collection[str]) -> list[str]:
     return kept
 
 
-def _validate(batch: pa.RecordBatch) -> None:
-    """Check that all offsets are within the batch.
-
-    Text is checked as bytes here. `_python_rows` finds the rows with invalid UTF-8.
-    """
-    for column in batch.columns:
-        column.view(_in_bytes(column.type)).validate(full=True)
-
-
-def _in_bytes(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the same layout, and bytes in place of text."""
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_large_string(kind):
-        return pa.large_binary()
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_bytes(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_in_bytes(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_in_bytes(field.type)) for field in kind])
-    return kind
-
-
-def _python_rows(batch: pa.RecordBatch) -> Iterator[Cells | None]:
-    """Yield rows as Python values, one by one if some text is not valid UTF-8."""
+def _python_rows(batch: pa.RecordBatch) -> Iterator[Cells]:
     for start in range(0, batch.num_rows, _BATCH_ROWS):
-        piece = batch.slice(start, _BATCH_ROWS)
-        try:
-            yield from piece.to_pylist()
-        except UnicodeDecodeError:
-            yield from (_python_row(piece.slice(i, 1)) for i in range(piece.num_rows))
-
-
-def _python_row(row: pa.RecordBatch) -> Cells | None:
-    try:
-        values: Cells = row.to_pylist()[0]
-    except UnicodeDecodeError:
-        return None
-    return values
+        yield from batch.slice(start, _BATCH_ROWS).to_pylist()
 
 
 def _names(feature: Any) -> tuple[str, ...]:
@@ -323,6 +274,6 @@ def _names(feature: Any) -> tuple[str, ...]:
         return tuple(map(str, names))
 
     by_key = {key: names for key, below in feature.items() if (names := _names(below))}
-    of_labels = [by_key[key] for key in LABELS if key in by_key]
+    of_labels = [by_key[key] for key in cells.LABELS if key in by_key]
     candidates = of_labels or list(set(by_key.values()))
     return candidates[0] if of_labels or len(candidates) == 1 else ()

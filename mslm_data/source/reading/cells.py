@@ -9,11 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mslm_data.data.document import Sentence
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source.reading.records import RecordError
 
 Cells = Mapping[str, Any]
 """A row: column -> value."""
+
+LABELS = ("label", "labels", "type", "tag", "entity_type")
+"""Keys of a mention's label. The first one in a mention is used."""
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
 
@@ -49,6 +55,52 @@ def quote_column(column: str) -> str:
 def first_filled(row: Cells, names: Sequence[str]) -> str | None:
     """Return the first of `names` with a value in a row, None if there is none."""
     return next((name for name in names if row.get(name) is not None), None)
+
+
+def lookup(row: Cells, column: str) -> Any:
+    """Return the value of a column, or of a field of its objects, as in `data.text`; else None."""
+    if column in row:
+        return row[column]
+    outer, dot, inner = column.partition(".")
+    within = row.get(outer)
+    return lookup(within, inner) if dot and isinstance(within, Mapping) else None
+
+
+def has_column(row: Cells, column: str) -> bool:
+    """Return whether a row has a column, or a field of its objects, even if it is null."""
+    outer, _, inner = column.partition(".")
+    within = row.get(outer)
+    return column in row or (isinstance(within, Mapping) and has_column(within, inner))
+
+
+def named_columns(row: object) -> Cells:
+    """Return a row as a mapping of columns.
+
+    Raises:
+        RecordError: The row is neither an object nor spaCy's pair of a text and its entities.
+    """
+    if isinstance(row, Mapping):
+        return row
+    if isinstance(row, list) and len(row) == 2:
+        text, annotations = row
+        if isinstance(text, str) and isinstance(annotations, Mapping) and "entities" in annotations:
+            return {**annotations, "text": text}
+    raise RecordError("expected an object with named columns, got another value")
+
+
+def parse_json_text(value: object) -> object:
+    """Decode text with a JSON list or object. Other values are returned unchanged."""
+    if not isinstance(value, str):
+        return value
+    begin = value.lstrip()[:1] if value[:1].isspace() else value[:1]
+    if not begin:
+        return []
+    if begin not in "[{":
+        return value
+    try:
+        return msgspec.json.decode(value.encode())
+    except (UnicodeEncodeError, *JSON_ERRORS):
+        return value
 
 
 def mapping(value: object) -> Cells:
@@ -98,18 +150,17 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
     """Return a non-empty list of `[start, end]` as tuples."""
     if not isinstance(offsets, list) or not offsets:
         raise RecordError("expected offsets, got none")
-    result = []
-    for pair in offsets:
+    return [pair(value) for value in offsets]
+
+
+def pair(value: object) -> tuple[int, int]:
+    """Return `[start, end]` as a tuple."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        start, end = value
         # `type` instead of `isinstance`, because True is an int.
-        is_pair = (
-            isinstance(pair, Sequence)
-            and len(pair) == 2
-            and all(type(value) is int for value in pair)
-        )
-        if not is_pair:
-            raise RecordError(f"expected offsets as two integers, start and end, got {_kind(pair)}")
-        result.append((pair[0], pair[1]))
-    return result
+        if type(start) is int and type(end) is int:
+            return start, end
+    raise RecordError(f"expected offsets as two integers, start and end, got {_kind(value)}")
 
 
 def _kind(value: object) -> str:

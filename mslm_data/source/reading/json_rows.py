@@ -18,7 +18,7 @@ from mslm_data.io import limits
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source.reading.cells import Row
 from mslm_data.source.reading.encodings import TextReading
-from mslm_data.source.reading.files import NumberedLine, ends_with, lines, opened, stem
+from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -48,17 +48,13 @@ def rows(part: Part, options: TextReading) -> Iterator[Row | SetAside]:
     return _decoded(_texts(part, options), path, first=part.first)
 
 
-def beginning(path: Path, options: TextReading) -> Iterator[object]:
-    """Yield the first rows of a file, skipping rows that are not JSON."""
+def beginning(path: Path, options: TextReading) -> Iterator[Row | SetAside]:
+    """Read the first rows of a file."""
     # An array or object has no lines to cut at, so it is read as a whole.
     part = Part(str(path))
     if _of_lines(path, options):
         part = part._replace(stop=_BEGINNING_BYTES)
-    for text in itertools.islice(_texts(part, options), _BEGINNING_ROWS):
-        try:
-            yield decoded(text.data)
-        except RecordError:
-            continue
+    return itertools.islice(rows(part, options), _BEGINNING_ROWS)
 
 
 def first_rows(path: Path, head: bytes) -> Iterator[object]:
@@ -80,13 +76,6 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
         except (ValueError, RecursionError):
             return
         yield row
-
-
-def list_columns(path: Path) -> list[str]:
-    """Return the column names of a file's first row, empty if the row is incomplete."""
-    with opened(path) as file:
-        row = next(first_rows(path, file.read(_BEGINNING_BYTES)), None)
-    return [name for name in row if isinstance(name, str)] if isinstance(row, dict) else []
 
 
 def rows_within(

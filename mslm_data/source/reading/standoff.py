@@ -182,6 +182,17 @@ class OffsetSource(Source, frozen=True, kw_only=True):
         ),
     ] = "hull"
 
+    def with_defaults(
+        self, unit: OffsetUnit | Literal[""], ends: Ends | Literal[""]
+    ) -> OffsetSource:
+        """Return options with these conventions in place of "auto"; "" for no change."""
+        return OffsetSource(
+            offsets=unit if unit and self.offsets == "auto" else self.offsets,
+            ends=ends if ends and self.ends == "auto" else self.ends,
+            newlines=self.newlines,
+            discontinuous=self.discontinuous,
+        )
+
     def place(self, text: str, annotations: Iterable[Annotation]) -> Placed:
         """Place annotations in a text."""
         return self.lay_out([(0, text)], annotations).placed
@@ -322,6 +333,10 @@ def misplaced(start: int, end: int, *, length: int) -> Reason | None:
 
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
     """Return whether fragments of a text match these words, if there are any."""
+    if len(fragments) == 1:
+        start, end = fragments[0]
+        if not words or text[start:end] == words:
+            return True
     # Overlapping fragments could repeat the text many times in the join below.
     if sum(end - start for start, end in fragments) > len(text):
         return False

@@ -62,11 +62,9 @@ def make_word_document(
     glued = set(glued).difference(stop - 1 for stop in firsts)
     words = place_words([word for sentence in sentences for word in sentence], glued=glued)
 
-    pieces: list[str] = []
-    for first, sentence in zip(firsts, sentences, strict=False):
-        for number, word in enumerate(sentence, start=first):
-            pieces += (word, "" if number in glued else " ")
-        pieces[-1] = "\n"
+    lines = [
+        _join(sentence, first, glued) for first, sentence in zip(firsts, sentences, strict=False)
+    ]
 
     spans = []
     unplaced: Counter[Reason] = Counter()
@@ -79,7 +77,7 @@ def make_word_document(
             spans.append(Span(int(words[start, 0]), int(words[end - 1, 1]), label))
     return Document(
         id=doc_id,
-        text="".join(pieces[:-1]),
+        text="\n".join(lines),
         spans=tuple(spans),
         sentences=tuple(
             Sentence(int(words[start, 0]), int(words[stop - 1, 1]))
@@ -90,6 +88,16 @@ def make_word_document(
         adjusted={LATE: late} if late else {},
         place=place,
     )
+
+
+def _join(sentence: Sequence[str], first: int, glued: Collection[int]) -> str:
+    """Join the words of a sentence; `first` is the number of its first word."""
+    if not glued:
+        return " ".join(sentence)
+    pieces = [
+        word if number in glued else f"{word} " for number, word in enumerate(sentence, start=first)
+    ]
+    return "".join(pieces)[:-1]
 
 
 def make_line_documents(

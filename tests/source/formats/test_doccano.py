@@ -8,7 +8,7 @@ import pytest
 from mslm_data.data.document import Document, NotChosen, Part
 from mslm_data.errors import SourceError
 from mslm_data.source import Sample
-from mslm_data.source.formats.doccano import Doccano
+from mslm_data.source.formats.row_sources import Doccano
 from tests.source.formats.fixtures.doccano import ROWS
 
 

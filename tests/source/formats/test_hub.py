@@ -12,7 +12,6 @@ import pytest
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, SetAside, Span
-from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, MissingExtraError, SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.hub import Hub
@@ -206,17 +205,15 @@ def test_read__leaves_other_columns_unread_but_for_the_id(tmp_path: Path) -> Non
     assert [document.id for document in found] == [f"n{i}" for i in range(10)]
 
 
-def test_read__sets_only_the_row_aside_whose_text_is_not_utf8(tmp_path: Path) -> None:
+def test_read__refuses_text_that_is_not_utf8(tmp_path: Path) -> None:
     texts = pa.array([b"Fine.", b"Gou\xff.", b"Fine."], pa.binary()).view(pa.string())
     with pa.ipc.new_stream(
         str(tmp_path / "train.arrow"), pa.schema([("text", pa.string())])
     ) as writer:
         writer.write_table(pa.table({"text": texts}))
 
-    first, broken, last = read(Hub(), [tmp_path])["train"]
-
-    assert (first.id, last.id) == ("train:0", "train:2")
-    assert broken == SetAside("train:1", "train.arrow:2", Reason("expected UTF-8, got other bytes"))
+    with pytest.raises(SourceError, match=r"train\.arrow: cannot be read as Arrow .* UTF-8"):
+        read(Hub(), [tmp_path])
 
 
 @pytest.mark.long
@@ -422,3 +419,24 @@ def test_read__rejects_unread_mentions_in_any_storage(tmp_path: Path, as_list: A
 
     with pytest.raises(SourceError, match="got column 'mine', which looks like mentions"):
         read(Hub(), [tmp_path])
+
+
+def test_read__takes_fields_that_are_null_in_every_row(tmp_path: Path) -> None:
+    mention = {"start": 0, "end": 4, "label": "Disease", "concept": None}
+    pq.write_table(
+        pa.Table.from_pylist([{"text": "Gout hurts.", "entities": [mention]}]),
+        tmp_path / "train.parquet",
+    )
+
+    assert simple(read(Hub(), [tmp_path])["train"]) == [
+        ("train:0", "Gout hurts.", (Span(0, 4, "Disease"),))
+    ]
+
+
+def test_read__reads_a_nested_text(tmp_path: Path) -> None:
+    row = {"doc": {"body": "Gout hurts."}, "entities": [{"start": 0, "end": 4, "label": "D"}]}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "train.parquet")
+
+    assert simple(read(Hub(text_column="doc.body"), [tmp_path])["train"]) == [
+        ("train:0", "Gout hurts.", (Span(0, 4, "D"),))
+    ]

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source.formats.jsonl import JsonLines
+from mslm_data.source import SOURCES, Sample
+from mslm_data.source.formats.hub import Hub
+from mslm_data.source.formats.row_sources import JsonLines
+from mslm_data.source.reading import json_rows
 
 
 def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
@@ -193,3 +196,99 @@ def test_read__tells_lines_from_one_object(
     (tmp_path / name).write_text(content)
 
     assert [record.id for record in JsonLines().read(Part(str(tmp_path / name)))] == ids
+
+
+def test_read__settles_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Gout.", "entities": [[0, 4, "D"]]}\n' * 50)
+    asked = []
+    beginning = json_rows.beginning
+    monkeypatch.setattr(json_rows, "beginning", lambda *args: asked.append(1) or beginning(*args))
+
+    assert len(read(path)) == 50
+    assert asked == [1]
+
+    # A changed file is another file.
+    path.write_text('{"tokens": ["Gout"], "tags": ["B-D"]}\n' * 2)
+    assert [document.spans for document in read(path) if isinstance(document, Document)] == [
+        (Span(0, 4, "D"),)
+    ] * 2
+
+
+@pytest.mark.parametrize(("options", "labels"), [({}, ["B"]), ({"annotator": "a"}, ["A"])])
+@pytest.mark.parametrize("kind", ["prodigy", "label-studio"])
+def test_read__chooses_among_annotations_of_any_tool(
+    kind: str, options: dict[str, str], labels: list[str], tmp_path: Path
+) -> None:
+    rows = [
+        {
+            "prodigy": {
+                "text": "Gout.",
+                "_input_hash": 1,
+                "_session_id": label.lower(),
+                "spans": [{"start": 0, "end": 4, "label": label}],
+                "answer": "accept",
+            },
+            "label-studio": {
+                "id": 1,
+                "text": "Gout.",
+                "annotation_id": number,
+                "annotator": label.lower(),
+                "label": [{"start": 0, "end": 4, "text": "Gout", "labels": [label]}],
+            },
+        }[kind]
+        for number, label in enumerate("AB")
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+    for source in (JsonLines(**options), SOURCES.make(kind, options), Hub(**options)):
+        parts = source.cut(Part(str(path)), target_bytes=1)
+        records = [record for part in parts for record in source.read(part)]
+        found = [one.label for record in records if isinstance(record, Document)
+                 for one in record.spans]  # fmt: skip
+        assert found == labels
+        assert len(records) == 2
+
+
+def test_sniff__finds_the_text_with_the_words_of_mentions() -> None:
+    row = {
+        "source_text": "Ola saw Oslo again.",
+        "target_text": "[NAME] saw [CITY] again.",
+        "privacy_mask": [{"value": "Oslo", "start": 8, "end": 12, "label": "CITY"}],
+    }
+    head = json.dumps([row, row]).encode()
+
+    guess = JsonLines().sniff(Sample(Path("a.json"), head))
+
+    assert guess.options == {"text_column": "source_text", "mentions_column": "privacy_mask"}
+
+
+def test_sniff__says_how_an_array_of_texts_is_read() -> None:
+    guess = JsonLines().sniff(Sample(Path("a.json"), b'[{"text": "Ola saw Oslo."}]'))
+
+    assert "--source jsonl and annotate.use" in guess.problem
+
+
+def test_sniff__names_the_options_of_unknown_keys() -> None:
+    row = {"text": "Ola saw Oslo.", "spans": [{"from": 0, "to": 3, "kind": "P"}]}
+
+    guess = JsonLines().sniff(Sample(Path("a.jsonl"), "\n".join([json.dumps(row)] * 3).encode()))
+
+    assert (
+        "the keys from, to, kind; name the keys of a mention with source.start_key" in guess.problem
+    )
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_sniff__never_shows_a_word_as_key(number: int, name: str, tmp_path: Path) -> None:
+    rows = [{f"Smith{letter}": "NAME"} for letter in "abc"[:number]]
+    path = tmp_path / name
+    path.write_text("\n".join(map(json.dumps, rows)) if name == "a.jsonl" else json.dumps(rows))
+
+    guess = JsonLines().sniff(Sample(path, path.read_bytes()))
+
+    assert guess.problem
+    assert "Smith" not in guess.problem
+    assert JsonLines().list_columns(path) == []

@@ -8,7 +8,7 @@ import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Sample
-from mslm_data.source.formats.label_studio import LabelStudio
+from mslm_data.source.formats.row_sources import LabelStudio
 from tests.source.formats.fixtures.label_studio import region, task
 
 OTHER = NotChosen("another annotation of a document that is read")
@@ -103,3 +103,12 @@ def test_read__counts_utf_16_code_units(words: dict[str, str], tmp_path: Path) -
         (document,) = read(tmp_path / "a.json", [content])
         assert isinstance(document, Document)
         assert [(span.start, span.end) for span in document.spans] == [(2, 10)]
+
+
+def test_sniff__recognises_a_long_first_task(tmp_path: Path) -> None:
+    regions = [region(0, 4, "Gout", "A")] * 2000
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps([task(1, "Gout.", *regions), task(2, "Gout.")], indent=1))
+    head = path.read_bytes()[: 64 << 10]
+
+    assert "tasks" in LabelStudio().sniff(Sample(path, head)).why

@@ -8,8 +8,7 @@ import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Sample
-from mslm_data.source.formats.jsonl import JsonLines
-from mslm_data.source.formats.prodigy import Prodigy
+from mslm_data.source.formats.row_sources import JsonLines, Prodigy
 from tests.source.formats.fixtures.prodigy import row, span
 
 REJECTED = NotChosen("rejected by the annotator")

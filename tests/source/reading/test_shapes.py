@@ -1,39 +1,38 @@
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Span
+from mslm_data.data.document import Document, NotChosen, Part, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.source.formats.jsonl import SHAPES
-from mslm_data.source.reading.shapes import RowFile, RowReader, RowSource
+from mslm_data.source.form import Record
+from mslm_data.source.formats.row_sources import RowSource
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.shapes import SHAPES
+from mslm_data.source.reading.shapes.base import RowsFile
 from mslm_data.source.reading.standoff import Discontinuous
-from mslm_data.source.reading.versions import VersionOptions
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
 
-def reader(
-    names: Any = None,
-    versions: VersionOptions | None = None,
-    beginning: Any = tuple,
-    **options: Any,
-) -> RowReader:
-    return RowReader(
-        RowFile(
-            options=RowSource(**options),
-            names=names or {},
-            versions=versions or VersionOptions(),
-            beginning=beginning,
-        ),
-        SHAPES,
-    )
+def read(
+    row: object, *, first: Sequence[object] = (), names: Any = None, **options: Any
+) -> Document | SetAside | NotChosen:
+    """Read a row of a file with given first rows. By default the file has only this row."""
+    rows = [one for one in first or [row] if isinstance(one, dict)]
 
+    class Given(RowSource, frozen=True, kw_only=True):
+        def records(self, part: Part) -> Iterator[Record | SetAside | NotChosen]:
+            return iter([Record("rows:0", "rows.jsonl:1", row, Path(part.path))])
 
-def read(row: object, **options: Any) -> Document | SetAside | NotChosen:
-    return reader(**options).document(row, numbered="rows:0", place="rows.jsonl:1")
+        def file(self, path: Path) -> RowsFile:
+            return RowsFile(options=self, shapes=SHAPES, first=rows, names=names or {})
+
+    return next(Given(**options).read(Part("rows.jsonl")))
 
 
 def document(row: object, **options: Any) -> Document:
@@ -77,20 +76,15 @@ def test_document__counts_stray_i_tags() -> None:
     late: dict[str, Any] = {"tokens": ["Gout", "and", "fever"], "tags": ["I-X", "O", "B-X"]}
     rows = [late, "no row", {"tokens": []}, {"tokens": ["Gout"], "tags": ["B-X"]}]
 
-    assert document(late, beginning=lambda: rows).adjusted == {"begins with I": 1}
-    assert document(late).adjusted == {"begins with I": 1}
+    assert document(late, first=rows).adjusted == {"begins with I": 1}
 
 
 def test_document__knows_files_whose_mentions_begin_with_i() -> None:
     late: dict[str, Any] = {"tokens": ["Gout", "and", "fever"], "tags": ["I-X", "O", "I-X"]}
-    asked = []
+    found = document(late)
 
-    rows = reader(beginning=lambda: asked.append(1) or [late])  # type: ignore[func-returns-value]
-    found = [rows.document(late, numbered="f:0", place="f:1") for _ in range(2)]
-
-    assert [len(one.spans) for one in found if isinstance(one, Document)] == [2, 2]
-    assert [one.adjusted for one in found if isinstance(one, Document)] == [{}, {}]
-    assert asked == [1]
+    assert len(found.spans) == 2
+    assert found.adjusted == {}
 
 
 @pytest.mark.parametrize(
@@ -455,8 +449,10 @@ EXAMPLES: dict[str, list[Any]] = {
             "entities": [{"type": "Disease", "text": ["gout"], "offsets": [[4, 8]]}],
         },
     ],
+    "doccano": [
+        {"text": TEXT, "label": [[4, 8, "Disease"]], "Comments": []},
+    ],
     "text with mentions": [
-        {"text": TEXT, "label": [[4, 8, "Disease"]], "Comments": []},  # doccano
         {
             "text": TEXT,
             "entities": [{"id": 1, "label": "Disease", "start_offset": 4, "end_offset": 8}],
@@ -480,7 +476,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 
 def test_shapes__have_examples_each() -> None:
-    assert {*EXAMPLES} == {*SHAPES}
+    assert {*EXAMPLES} == {shape.name for shape in SHAPES}
 
 
 @pytest.mark.parametrize(
@@ -488,6 +484,9 @@ def test_shapes__have_examples_each() -> None:
 )
 def test_document__reads_each_shape(shape: str, row: Any) -> None:
     found = document(row, untyped="Disease")
+
+    columns = cells.named_columns(row)
+    assert next(one.name for one in SHAPES if one.fits(columns)) == shape
 
     concept = "C1" if shape == "MedCATtrainer" else ""
     assert (found.text, found.spans, found.unplaced) == (
@@ -552,15 +551,15 @@ def test_document__raises_if_ends_in_words_are_ambiguous(
     others: list[Any], options: dict[str, Any], words: str
 ) -> None:
     row = in_words(1, 2)
-    rows = reader(beginning=lambda: [row, *others], **options)
+    rows = [row, *others]
 
     if not words:
         with pytest.raises(
             SourceError, match=r"column 'entities' includes its last word; set \[source\] ends to"
         ):
-            rows.document(row, numbered="f:0", place="f:1")
+            read(row, first=rows, **options)
         return
-    found = rows.document(row, numbered="f:0", place="f:1")
+    found = read(row, first=rows, **options)
     assert isinstance(found, Document)
     assert [found.text[span.start : span.end] for span in found.spans] == [words]
 
@@ -596,7 +595,7 @@ def test_document__keeps_sentences_of_words() -> None:
     ]  # fmt: skip
 
     for row in rows:
-        found = document(row, beginning=lambda: rows)
+        found = document(row, first=rows)
 
         assert (found.id, found.text, found.sentences) == (
             "d",
@@ -627,14 +626,120 @@ def test_document__finds_tags_in_a_column_of_any_name() -> None:
             {"text": "Gout", "entities": [{"from": 0, "kind": "X"}]},
             "objects with the keys from, kind",
         ),
-        ({"content": "Gout", "annotation": None}, "got none of them, but content, annotation"),
+        (
+            {"content": "Gout", "annotation": None},
+            "got none of them, but the columns content, annotation",
+        ),
     ],
 )
-def test_document__names_unknown_keys_of_mentions(row: Any, words: str) -> None:
-    found = read(row)
+def test_document__names_keys_that_most_rows_have(row: Any, words: str) -> None:
+    found = read(row, first=[row] * 3)
 
     assert isinstance(found, SetAside)
     assert words in found.reason.text
+
+
+@pytest.mark.parametrize("number", [1, 20])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda word: {word: "NAME"},
+        lambda word: {word: "NAME", "title": "a"},
+        lambda word: {"text": "A.", "entities": [{word: "NAME"}]},
+        lambda word: {"text": "A.", "entities": {word: "NAME"}},
+        lambda word: {"data": {word: "He came."}, "annotations": [{"result": []}]},
+        lambda word: {"data": {word: "He came.", "b": "A."}, "annotations": [{"result": []}]},
+        lambda word: {"fields": {word: "A."}, "responses": {}},
+        lambda word: {"tokens": ["A"], word: "NAME"},
+        lambda word: {"text": "A.", "label": {word: [0, 1]}},
+    ],
+)
+def test_document__never_shows_a_word_as_key(make: Any, number: int) -> None:
+    """Models write `{word: label}`, and a patient's word is no key to print."""
+    rows = [make(f"Smith{letter}") for letter in "abcdefghijklmnopqrst"[:number]]
+
+    try:
+        found: object = read(rows[0], first=rows)
+    except SourceError as error:
+        found = error
+
+    if not isinstance(found, Document):
+        assert "Smith" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("mention", "options"),
+    [
+        ({"entity_type": "D", "entity_value": "gout", "start_position": 4, "end_position": 8}, {}),
+        ({"start_idx": 4, "end_idx": 8, "label": "D"}, {}),
+        ({"start": 4, "end": 8, "entity_type": "D"}, {}),
+        (
+            {"from": 4, "to": 8, "kind": "D"},
+            {"start_key": "from", "end_key": "to", "label_key": "kind"},
+        ),
+    ],
+)
+def test_document__reads_keys_of_other_programs(mention: Any, options: dict[str, Any]) -> None:
+    found = document({"text": TEXT, "spans": [mention]}, **options)
+
+    assert found.spans == (Span(4, 8, "D"),)
+
+
+def test_document__reads_bytes_if_the_keys_say_so() -> None:
+    mention = {"start_byte": 5, "limit_byte": 9, "type": "D"}
+
+    assert document({"text": "Là, gout", "spans": [mention]}).spans == (Span(4, 8, "D"),)
+
+
+def test_document__names_the_options_of_keys() -> None:
+    found = read({"text": TEXT, "entities": [{"from": 4, "to": 8}]})
+
+    assert isinstance(found, SetAside)
+    assert "start_key" in str(found.reason.advice)
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ({"data": {"text": TEXT}, "label": [[4, 8, "D"]]}, {"text_column": "data.text"}),
+        (
+            {"doc": {"body": {"text": TEXT}, "ents": [[4, 8, "D"]]}, "meta": {"id": 7}},
+            {
+                "text_column": "doc.body.text",
+                "mentions_column": "doc.ents",
+                "id_column": "meta.id",
+            },
+        ),
+        ({"data.text": TEXT, "label": [[4, 8, "D"]]}, {"text_column": "data.text"}),
+        (
+            {"data": {"a": TEXT, "text": "B"}, "annotations": [{"result": [{"value": REGION}]}]},
+            {"text_column": "data.a"},
+        ),
+    ],
+)
+def test_document__reads_nested_columns(row: Any, options: dict[str, Any]) -> None:
+    found = document(row, **options)
+
+    assert (found.text, found.spans[0][:2]) == (TEXT, (4, 8))
+    assert found.id == ("7" if "id_column" in options else "rows:0")
+
+
+def test_document__of_another_shape_than_its_file_is_read() -> None:
+    usual = {"text": TEXT, "entities": [[4, 8, "Disease"]]}
+    others = [row for rows in EXAMPLES.values() for row in rows if "label" not in row]
+
+    for row in others:
+        found = document(row, first=[usual] * 3, untyped="Disease")
+        assert [span[:3] for span in found.spans] == [GOUT[:3]]
+    rejected = read({**usual, "answer": "reject"}, first=[usual] * 3)
+    assert rejected == NotChosen("rejected by the annotator")
+
+
+def test_document__sees_unread_ranges_one_object_deep() -> None:
+    row = {"text": TEXT, "mine": [{"label": "D", "place": {"start": 4, "end": 8}}]}
+
+    with pytest.raises(SourceError, match="got column 'mine', which looks like mentions"):
+        read(row)
 
 
 def test_document__shows_no_column_of_an_unusual_name() -> None:
@@ -651,14 +756,10 @@ def test_document__reads_the_same_column_of_mentions_in_all_rows() -> None:
     given = {"text": TEXT, "entities": [[4, 8, "Disease"]], "spans": suggested}
     none = {"text": TEXT, "entities": [], "spans": suggested}
     unused = {"text": TEXT, "entities": [], "spans": [[4, 8, "Disease"]]}
-    rows = reader(beginning=lambda: [none, given])
+    rows = [none, given]
 
-    found = [rows.document(row, numbered="f:0", place="f:1") for row in (given, none)]
-    (other,) = [reader(beginning=lambda: [unused]).document(unused, numbered="f:0", place="f:1")]
-
-    assert [one.spans for one in found if isinstance(one, Document)] == [(GOUT,), ()]
-    assert isinstance(other, Document)
-    assert other.spans == (GOUT,)
+    assert [document(row, first=rows).spans for row in (given, none)] == [(GOUT,), ()]
+    assert document(unused).spans == (GOUT,)
 
 
 def test_document__rejects_rows_with_mentions_outside_the_named_column() -> None:
@@ -780,7 +881,7 @@ def _task(*versions: tuple[str, int, str, bool]) -> dict[str, Any]:
 def test_document__chooses_among_annotations(options: dict[str, Any], labels: list[str]) -> None:
     row = _task(("A", 1, "2024-02", False), ("B", 2, "2024-03", False), ("C", 3, "2024-01", False))
 
-    found = document(row, versions=VersionOptions(**options))
+    found = document(row, **options)
 
     assert [span.label for span in found.spans] == labels
     others = 3 - len(labels)
@@ -794,7 +895,7 @@ def test_document__prefers_the_annotation_marked_as_ground_truth() -> None:
     row = _task(("A", 1, "2024-02", True), ("B", 2, "2024-03", False))
 
     assert [span.label for span in document(row).spans] == ["A"]
-    assert read(row, versions=VersionOptions(annotator="9")) == NotChosen("of another annotator")
+    assert read(row, annotator="9") == NotChosen("of another annotator")
 
 
 def test_document__chooses_among_users_of_argilla() -> None:
@@ -819,7 +920,7 @@ def test_document__asks_which_text_a_task_is_about() -> None:
     row = {"data": {"a": TEXT, "b": "B"}, "annotations": [{"result": [{"value": REGION}]}]}
 
     with pytest.raises(SourceError, match=r"got the fields a, b; .* text_column = 'a'"):
-        read(row)
+        read(row, first=[row] * 2)
     assert document(row, text_column="a").spans == (GOUT,)
 
 
@@ -828,10 +929,11 @@ def test_document__omits_column_names_that_may_be_text() -> None:
     data = {"Mr John Smith was admitted": TEXT, "He is ill": "B"}
     row = {"data": data, "annotations": [{"result": [{"value": REGION}]}]}
 
-    with pytest.raises(SourceError, match=r"got the fields 2 of unusual names; name it as"):
-        read(row)
-    with pytest.raises(SourceError, match=r"fields note, 2 of unusual names; .* = 'note'"):
-        read({**row, "data": {**data, "note": "C"}})
+    with pytest.raises(SourceError, match=r"got 2 field\(s\) that are not shown, .*; name it as"):
+        read(row, first=[row] * 2)
+    more = {**row, "data": {**data, "note": "C"}}
+    with pytest.raises(SourceError, match=r"the fields note and 2 other\(s\); .* = 'note'"):
+        read(more, first=[more] * 2)
 
 
 def test_document__with_labels_beside_concepts_keeps_the_labels() -> None:
@@ -949,7 +1051,7 @@ def test_document__detects_inclusive_ends_by_cut_words(
     entities = [[start, end - less, label] for start, end, label in RATES["entities"]]
     row = {**RATES, "entities": entities}
 
-    found = document(row, beginning=lambda: [row] * number, **options)
+    found = document(row, first=[row] * number, **options)
 
     assert [found.text[span.start : span.end] for span in found.spans] == words
 

@@ -1,49 +1,22 @@
-"""Rows of Argilla: records of version 1 with one annotation, and of version 2 with responses."""
+"""The shape of Argilla 2: records with responses of users."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mslm_data.data.document import Document, NotChosen
-from mslm_data.data.reason import Reason
+from mslm_data.data.document import NotChosen
+from mslm_data.source.form import Findings
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes import mention_forms
-from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.running_text import TextWithMentions, read_text
-from mslm_data.source.reading.standoff import VERSIONS, Annotation
+from mslm_data.source.reading.shapes.base import RowsFile, Shape
+from mslm_data.source.reading.shapes.mention_forms import read_mentions
+from mslm_data.source.reading.shapes.texts import read_text
+from mslm_data.source.reading.standoff import VERSIONS
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
 _RESPONSES = ".responses"
-
-
-class ArgillaRecord(TextWithMentions):
-    """Token classification of version 1: `annotation` with `[label, start, end]`.
-
-    Predictions are ignored. Records without an annotation or with status "Discarded" are counted
-    and not read.
-    """
-
-    columns = frozenset({"text", "annotation", "annotation_agent", "prediction", "status"})
-    says_none = True
-
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        is_record = "prediction" in row or "annotation_agent" in row
-        return "annotation" in row and is_record and isinstance(row.get("text"), str)
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        if row.get("status") == "Discarded":
-            return NotChosen(IGNORED)
-        if row.get("annotation") is None:
-            return NotChosen(UNANNOTATED)
-        return super().read(row, doc_id, place)
-
-    def _column(self, row: Cells) -> str | None:  # noqa: ARG002 - the column is fixed
-        return "annotation"
 
 
 class _Response(NamedTuple):
@@ -55,58 +28,43 @@ class _Response(NamedTuple):
     value: list[Any]
 
 
-class ArgillaResponses(Shape):
-    """Records of version 2, nested (`to_json`) or flat (`to_datasets`), with responses of users.
+def _is_record(row: Cells) -> bool:
+    is_nested = isinstance(row.get("fields"), Mapping) and "responses" in row
+    return is_nested or any(name.endswith(_RESPONSES) for name in row)
+
+
+def _read_record(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read a record, nested (`to_json`) or flat (`to_datasets`).
 
     Suggestions are ignored, and so are questions without spans. If several users submitted a
     record, the responses of one are read. Discarded responses and drafts are not.
     """
+    fields = row.get("fields")
+    if isinstance(fields, Mapping):
+        found.text = read_text(fields, file)
+        responses = _nested(row)
+    else:
+        found.text = read_text(row, file)
+        responses = _flat(row)
+    submitted = [response for response in responses if response.status in ("", "submitted")]
+    if not submitted:
+        found.not_chosen = NotChosen(IGNORED if responses else UNANNOTATED)
+        return
 
-    columns = frozenset({"fields", "responses", "text"})
-    says_none = True
+    # A user answers each question. The answers of one user form one annotation.
+    users = list(dict.fromkeys(response.user for response in submitted))
+    versions = [Version("", frozenset({user})) for user in users]
+    reasons = dict(zip(users, file.options.versions.chosen(versions), strict=True))
+    if all(reasons.values()):
+        found.not_chosen = NotChosen(reasons[users[0]])
+        return
 
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        is_nested = isinstance(row.get("fields"), Mapping) and "responses" in row
-        return is_nested or any(name.endswith(_RESPONSES) for name in row)
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        fields = row.get("fields")
-        text = read_text(
-            fields if isinstance(fields, Mapping) else row, self.file.options.text_column
-        )
-        responses = _nested(row) if isinstance(fields, Mapping) else _flat(row)
-        submitted = [response for response in responses if response.status in ("", "submitted")]
-        if not submitted:
-            return NotChosen(IGNORED if responses else UNANNOTATED)
-
-        # A user answers each question. The answers of one user form one annotation.
-        users = list(dict.fromkeys(response.user for response in submitted))
-        reasons = dict(
-            zip(
-                users,
-                self.file.versions.chosen(Version("", frozenset({user})) for user in users),
-                strict=True,
-            )
-        )
-        if all(reasons.values()):
-            return NotChosen(next(iter(reasons.values())))
-
-        mentions: list[Annotation] = []
-        left_out: Counter[Reason] = Counter()
-        for response in submitted:
-            user_mentions = [
-                annotation
-                for item in response.value
-                for annotation in mention_forms.read_mention(item, response.question, self.file)
-            ]
-            if reasons[response.user]:
-                left_out[VERSIONS] += len(user_mentions)
-            else:
-                mentions += user_mentions
-
-        placed = self.file.options.place(text, mentions).leaving_out(left_out)
-        return placed.document(doc_id, text, sentences=None, place=place)
+    for response in submitted:
+        mentions = read_mentions(response.value, response.question, file, found)
+        if reasons[response.user]:
+            found.left_out[VERSIONS] += len(mentions)
+        else:
+            found.mentions += mentions
 
 
 def _nested(row: Cells) -> list[_Response]:
@@ -156,3 +114,12 @@ def _are_spans(value: object) -> bool:
     return isinstance(value, list) and all(
         isinstance(item, Mapping) and "start" in item for item in value
     )
+
+
+ARGILLA_2 = Shape(  # fields, responses; or text, question.responses
+    name="Argilla 2",
+    fits=_is_record,
+    read=_read_record,
+    texts=frozenset({"fields", "text"}),
+    columns=frozenset({"responses"}),
+)

@@ -5,101 +5,160 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from mslm_data.data.reason import Reason
-from mslm_data.io.files import JSON_ERRORS
+from mslm_data.source.form import Findings
 from mslm_data.source.reading import cells, tags
+from mslm_data.source.reading.cells import Cells, parse_json_text
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes.options import RowFile
 from mslm_data.source.reading.standoff import Annotation
 
-# Names of fields. The first one in a mention is used.
-STARTS = ("start", "begin", "start_offset", "start_char", "startOffset")
-ENDS = ("end", "end_offset", "end_char", "endOffset")
-LABELS = ("label", "labels", "type", "tag")
+if TYPE_CHECKING:
+    from mslm_data.source.reading.shapes.base import RowsFile
+
+# Keys of mentions. The first one in a mention is used.
+STARTS = (
+    "start",
+    "begin",
+    "start_offset",
+    "start_char",
+    "startOffset",
+    "start_position",
+    "start_idx",
+    "start_byte",
+)
+ENDS = (
+    "end",
+    "end_offset",
+    "end_char",
+    "endOffset",
+    "end_position",
+    "end_idx",
+    "end_byte",
+    "limit_byte",
+)
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
+WORDS = ("text", "entity_value")
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in field names that show that the field does not count characters."""
-_MOST_KEYS = 8
 _DEEPEST = 4
 """Maximum depth of lists and objects searched for mentions."""
 
 
-def read_mention(entity: object, column: str, file: RowFile) -> list[Annotation]:
-    """Read a mention. A mention with several labels becomes several annotations.
-
-    Forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
-    under any of the known names, `{span: [start, end]}`, and BigBio's `{offsets, text, type}`.
+def read_mentions(value: object, column: str, file: RowsFile, found: Findings) -> list[Annotation]:
+    """Read the mentions in a column.
 
     Args:
-        entity: The mention.
-        column: Name of its column, for messages and for names of integers.
-        file: The file, for names of integers.
+        value: The value of the column, as for `items`.
+        column: Name of the column, for messages and for names of integers.
+        file: The file, for names of integers and of keys.
+        found: The unit of offsets is set if the keys name it.
 
     Raises:
-        RecordError: The mention has another form.
-        SourceError: As for `RowFile.name`.
+        RecordError: The mentions have another form.
+        SourceError: As for `RowsFile.name`.
     """
-    if isinstance(entity, list):
-        if len(entity) != 3:
-            raise RecordError(
-                f"expected mentions of start, end and label, got {len(entity)} value(s)",
-                code="values of a mention",
-            )
-        # Argilla 1 has the label first. A label may also be an integer, last.
-        start, end, label = entity
-        if isinstance(start, str) and type(label) is int:
-            label, start, end = entity
-        return [Annotation(cells.pairs([(start, end)]), file.name(label, column))]
+    annotations: list[Annotation] = []
+    for entity in items(value, column, file):
+        if isinstance(entity, list):
+            annotations.append(_read_list(entity, column, file))
+        else:
+            annotations += _read_object(cells.mapping(entity), column, file, found)
+    return annotations
 
-    values = cells.mapping(entity)
-    offsets = values.get("offsets")
-    if offsets is None:
-        offsets = [values.get("span") or [_value(values, STARTS), _value(values, ENDS)]]
-        if offsets == [[None, None]]:
-            raise RecordError(
-                f"expected mentions with start and end in column {cells.quote_column(column)}, got "
-                f"objects with {_keys(values)}"
-            )
+
+def _read_list(entity: list[Any], column: str, file: RowsFile) -> Annotation:
+    """Read `[start, end, label]`, or `[label, start, end]` as in Argilla 1."""
+    if len(entity) != 3:
+        raise RecordError(
+            f"expected mentions of start, end and label, got {len(entity)} value(s)",
+            code="values of a mention",
+        )
+    start, end, label = entity
+    # A label may also be an integer, last.
+    if isinstance(start, str) and type(label) is int:
+        label, start, end = entity
+    return Annotation((cells.pair((start, end)),), file.name(label, column))
+
+
+def _read_object(row: Cells, column: str, file: RowsFile, found: Findings) -> Sequence[Annotation]:
+    """Read an object. A mention with several labels becomes several annotations.
+
+    Forms are start, end and label under any of the known keys, `{span: [start, end]}`, and BigBio's
+    `{offsets, text, type}`.
+    """
+    label = _value(row, cells.LABELS, file.options.label_key)
     annotation = Annotation(
-        cells.pairs(offsets),
+        _fragments(row, column, file, found),
         label="",
-        words=cells.joined(values.get("text")),
-        concept=cells.concept(_value(values, CONCEPTS)),
+        words=cells.joined(_value(row, WORDS)),
+        concept=cells.concept(_value(row, CONCEPTS)),
     )
-    label = _value(values, LABELS)
+    if isinstance(label, str):
+        return (annotation._replace(label=label),)
     labels = label if isinstance(label, list) else [label]
     names = ["" if name is None else file.name(name, column) for name in labels]
     return [annotation._replace(label=name) for name in names or [""]]
 
 
-def _keys(values: cells.Cells) -> str:
-    names = [str(name) for name in values if cells.can_be_shown(str(name))]
-    return f"the keys {', '.join(names[:_MOST_KEYS])}" if names else "keys of unusual names"
+def _fragments(
+    row: Cells, column: str, file: RowsFile, found: Findings
+) -> Sequence[tuple[int, int]]:
+    """Return the ranges of a mention, and set their unit if the keys name it."""
+    offsets = row.get("offsets")
+    if offsets is not None:
+        return cells.pairs(offsets)
+    start = _value(row, STARTS, file.options.start_key)
+    end = _value(row, ENDS, file.options.end_key)
+    # `type` instead of `isinstance`, because True is an int.
+    if type(start) is int and type(end) is int:
+        if row.get("start_byte") == start:
+            found.unit = "bytes"
+        return ((start, end),)
+    if start is None and end is None and not row.get("span"):
+        raise RecordError(
+            Reason(
+                f"expected mentions with start and end in column {file.quote(column)}, got objects "
+                f"with {file.show_keys(row, column)}",
+                code="keys of mentions",
+                advice={
+                    "start_key": "name the keys of a mention with source.start_key, "
+                    "source.end_key and source.label_key"
+                },
+            )
+        )
+    return cells.pairs([row.get("span") or [start, end]])
 
 
-def _value(values: cells.Cells, names: Sequence[str]) -> object:
-    return values.get(cells.first_filled(values, names) or "")
+def _value(row: Cells, names: Sequence[str], option: str = "") -> object:
+    """Return the value of a key, or of the first of some keys that has one."""
+    if option:
+        return row.get(option)
+    for name in names:
+        value = row.get(name)
+        if value is not None:
+            return value
+    return None
 
 
-def items(value: object, column: str) -> list[Any]:
+def items(value: object, column: str, file: RowsFile) -> list[Any]:
     """Return the mentions in a column: a list, an object of lists, or named groups.
 
     spaCy has named groups of spans: `{"group": [{"start": ...}]}`. All forms may also be JSON in a
     text, for tables without list columns.
     """
+    if isinstance(value, list):
+        return value
     value = parse_json_text(value)
     # Usually a label of the whole document.
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         kind = "text" if isinstance(value, str) else "number"
         raise RecordError(
             Reason(
-                f"expected a list of mentions in column {cells.quote_column(column)}, got a {kind}",
+                f"expected a list of mentions in column {file.quote(column)}, got a {kind}",
                 advice={
                     "mentions_column": "{set} source.doc_label=… with that name if it holds a "
                     "label of each document, or name the column of mentions with "
@@ -114,22 +173,11 @@ def items(value: object, column: str) -> list[Any]:
     return cells.objects(value)
 
 
-def parse_json_text(value: object) -> object:
-    """Decode text with a JSON list or object. Other values are returned unchanged."""
-    if not isinstance(value, str):
-        return value
-    if not value.strip():
-        return []
-    if value.lstrip()[0] not in "[{":
-        return value
-    try:
-        return msgspec.json.decode(value.encode())
-    except (UnicodeEncodeError, *JSON_ERRORS):
-        return value
-
-
 def _are_objects(group: list[Any]) -> bool:
     return all(isinstance(item, Mapping) for item in group)
+
+
+# Values that look like mentions -------------------------------------------------------------------
 
 
 def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
@@ -150,7 +198,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     if not isinstance(value, list):
         return False
     return any(
-        (isinstance(item, Mapping) and _has_range(item, _is_integer))
+        (isinstance(item, Mapping) and _has_range_within(item))
         or _is_triple(item)
         or look_like_mentions(item, depth=depth - 1)
         for item in value
@@ -173,6 +221,12 @@ def _is_tag(value: object) -> bool:
     return isinstance(value, str) and tags.is_tag(value)
 
 
+def _has_range_within(item: Mapping[Any, Any]) -> bool:
+    """Return whether an object has a start and an end, or has an object with them."""
+    objects = [item, *(inner for inner in item.values() if isinstance(inner, Mapping))]
+    return any(_has_range(values, _is_integer) for values in objects)
+
+
 def _has_range(values: Mapping[Any, Any], is_place: Any) -> bool:
     """Return whether an object has a start, and an end or a length."""
     if _are_pair(values.get("span")):
@@ -183,7 +237,7 @@ def _has_range(values: Mapping[Any, Any], is_place: Any) -> bool:
     names = [str(name) for name, value in values.items() if is_place(value)]
     places = [words for name in names if _OF_TIME.isdisjoint(words := _split_name(name))]
     starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
-    ends = any(_begins(words, ("end", "stop", "length")) for words in places)
+    ends = any(_begins(words, ("end", "stop", "length", "limit")) for words in places)
     return starts and ends
 
 

@@ -1,98 +1,68 @@
-"""Rows of words with tags, and GLiNER's rows of words with mentions."""
+"""Shapes with words: a tag for each word, or mentions as ranges of words."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
+from mslm_data.source.form import Findings
 from mslm_data.source.reading import cells, tags
-from mslm_data.source.reading.cells import Cells, quote_column
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.base import RowsFile, Shape
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
-from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.word_spans import TAGS, WORDS, check_words
+from mslm_data.source.reading.standoff import misplaced
 from mslm_data.source.reading.tags import WordSpan
-from mslm_data.source.reading.word_documents import make_word_document
+
+_WORDS = ("tokens", "words")
+_SPANS = ("entities", "ner", "spans", "mentions", "annotations", "ents")
+_TAGS = ("ner_tags", "tags", "labels")
+"""Columns of words, of mentions, and of a tag for each word."""
+_LABELS = ("type", "label", "tag")
 
 
-class WordsWithTags(Shape):
-    """A list of words, and a list of tags of the same length."""
+def _set_words(found: Findings, sentences: Sequence[object]) -> None:
+    """Set the words of each sentence.
 
-    columns = frozenset({*WORDS, *TAGS})
-    says_none = True
-
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        column = cells.first_filled(row, WORDS)
-        if column is None:
-            return False
-        # Tokens that are objects accompany a text with mentions in characters.
-        words = row[column]
-        has_text = isinstance(row.get("text"), str)
-        if has_text and not tag_columns(row):
-            return False
-        return not (isinstance(words, list) and any(isinstance(word, Mapping) for word in words))
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        words, row_tags = self._words_and_tags(row)
-        check_words(words)
-        untyped = self.file.options.untyped
-        try:
-            mentions, late = tags.decode(row_tags, untyped=untyped)
-        except ValueError as error:
-            raise RecordError(f"expected tags, got another item: {error}") from None
-        if late and self._opens_with_i:
-            mentions, late = tags.decode(row_tags, untyped=untyped, i_opens=True)
-        return make_word_document(doc_id, [words], mentions, place=place, late=late)
-
-    def _words_and_tags(self, row: Cells) -> tuple[list[Any], list[str]]:
-        words = cells.column_list(row, cells.first_filled(row, WORDS))
-        if not words:
+    Raises:
+        RecordError: A sentence is no list of words, or a word is empty or another value.
+    """
+    found.words = []
+    for words in sentences:
+        if not isinstance(words, list) or not words:
             raise RecordError("expected at least one token, got no tokens")
-        option = self.file.options.mentions_column
-        column = cells.first_filled(row, tag_columns(row) if option == "auto" else [option])
-        if column is None:
-            _check_no_mentions(row)
-            names = ", ".join(TAGS) if option == "auto" else option
-            raise RecordError(f"expected tags in one of the columns {names}, got none")
-        row_tags = [self.file.name(tag, column) for tag in cells.column_list(row, column)]
-        if len(words) != len(row_tags):
+        if set(map(type, words)) != {str} or "" in words:
             raise RecordError(
-                f"expected a tag for each token, got {len(words)} token(s) and {len(row_tags)} "
-                "tag(s)",
-                code="a tag for each token",
+                "expected tokens that are text, got an empty one or a value that is not text"
             )
-        return words, row_tags
-
-    @functools.cached_property
-    def _opens_with_i(self) -> bool:
-        """Whether this file is in IOB1, the scheme in which an I tag may begin a mention.
-
-        Decided from the readable rows at the file's beginning; see `tags.opens_with_i`.
-        """
-        num_mentions = num_late = 0
-        for row in self.file.beginning():
-            try:
-                _, row_tags = self._words_and_tags(cells.mapping(row))
-                mentions, late = tags.decode(row_tags, untyped=self.file.options.untyped)
-            except (RecordError, SourceError, ValueError):
-                continue  # it is reported, with its place, when it is read
-            num_mentions += len(mentions)
-            num_late += late
-        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+        found.words.append(words)
 
 
-def tag_columns(row: Cells) -> list[str]:
+def _words_of(row: Cells) -> Any:
+    return row.get(cells.first_filled(row, _WORDS) or "")
+
+
+# A tag for each word ------------------------------------------------------------------------------
+
+
+def _has_words_alone(row: Cells) -> bool:
+    words = _words_of(row)
+    # Tokens that are objects accompany a text with mentions in characters.
+    if words is None or (isinstance(words, list) and words and isinstance(words[0], Mapping)):
+        return False
+    return not isinstance(row.get("text"), str) or bool(_tag_columns(row))
+
+
+def _tag_columns(row: Cells) -> list[str]:
     """Return columns that may hold a tag for each word, in order of preference.
 
     Columns of known names come first. If there are none, a single other column is accepted if its
     values are tags and not all O.
     """
-    usual = [name for name in TAGS if row.get(name) is not None]
-    words = row.get(cells.first_filled(row, WORDS) or "")
+    usual = [name for name in _TAGS if row.get(name) is not None]
+    words = _words_of(row)
     if usual or not isinstance(words, list):
         return usual
     others = [
@@ -106,44 +76,276 @@ def tag_columns(row: Cells) -> list[str]:
     return others if len(others) == 1 else []
 
 
-class Gliner(Shape):
-    """GLiNER's training data: `tokenized_text`, and `ner` with `[first, last, label]` in words.
+def _read_tags(row: Cells, file: RowsFile, found: Findings) -> None:
+    words = cells.column_list(row, cells.first_filled(row, _WORDS))
+    _set_words(found, [words])
 
-    `last` is inclusive.
-    """
-
-    columns = frozenset({"tokenized_text", "ner"})
-    says_none = True
-
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        return row.get("tokenized_text") is not None
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        words = cells.column_list(row, "tokenized_text")
-        if not words:
-            raise RecordError("expected at least one word in column 'tokenized_text', got none")
-        check_words(words)
-        mentions = []
-        for entity in cells.column_list(row, "ner"):
-            if not isinstance(entity, list) or len(entity) != 3:
-                raise RecordError(
-                    "expected mentions of first word, last word and label in column 'ner', got "
-                    "others"
-                )
-            ((first, last),) = cells.pairs([entity[:2]])
-            label = self.file.name(entity[2], "ner")
-            mentions.append(WordSpan(first, last + 1, label))
-        return make_word_document(doc_id, [words], mentions, place=place)
+    option = file.options.mentions_column
+    columns = _tag_columns(row) if option == "auto" else [option]
+    column = next((name for name in columns if cells.lookup(row, name) is not None), None)
+    if column is None:
+        _check_no_mentions(row, file)
+        names = ", ".join(_TAGS) if option == "auto" else option
+        raise RecordError(f"expected tags in one of the columns {names}, got none")
+    values = cells.lookup(row, column)
+    if not isinstance(values, list):
+        raise RecordError(f"expected a list in column '{column}', got another value")
+    # Nearly all files have names, and `RowsFile.name` takes its time.
+    are_names = set(map(type, values)) <= {str}
+    row_tags = values if are_names else [file.name(tag, column) for tag in values]
+    if len(words) != len(row_tags):
+        raise RecordError(
+            f"expected a tag for each token, got {len(words)} token(s) and {len(row_tags)} tag(s)",
+            code="a tag for each token",
+        )
+    try:
+        found.spans = found.decode(row_tags, untyped=file.options.untyped)
+    except ValueError as error:
+        raise RecordError(f"expected tags, got another item: {error}") from None
 
 
-def _check_no_mentions(row: Cells) -> None:
+def _check_no_mentions(row: Cells, file: RowsFile) -> None:
     """Raise if a row of words without tags has mentions, whose unit is unknown."""
     for column, value in row.items():
         if look_like_mentions(value):
             raise SourceError(
                 "expected a tag for each token, in one of the columns "
-                f"{', '.join(TAGS)}, got column {quote_column(column)}, which looks like "
+                f"{', '.join(_TAGS)}, got column {file.quote(column)}, which looks like "
                 "mentions; give each row its text and offsets in characters, or GLiNER's "
                 "tokenized_text and ner"
             )
+
+
+WORDS_WITH_TAGS = Shape(  # tokens, ner_tags
+    name="words with tags",
+    fits=_has_words_alone,
+    read=_read_tags,
+    texts=frozenset(_WORDS),
+    columns=frozenset(_TAGS),
+    why="its rows have words with tags",
+    shows=lambda row: bool(_tag_columns(row)),
+)
+
+
+# Mentions as ranges of words ----------------------------------------------------------------------
+
+
+class _GivenSpan(NamedTuple):
+    """A mention as written in a row."""
+
+    start: int
+    end: int
+    label: str | int
+
+
+def _as_span(item: object) -> _GivenSpan | None:
+    """Return a mention of two integers and a label, None for anything else."""
+    if isinstance(item, Mapping):
+        label = item.get(cells.first_filled(item, _LABELS) or "")
+        values = [item.get("start"), item.get("end"), label]
+    elif isinstance(item, list) and len(item) >= 3:
+        values = item
+    else:
+        return None
+    start, end, label = values[:3]
+    # `type` instead of `isinstance`, because True is an int.
+    if type(start) is not int or type(end) is not int or not isinstance(label, str | int):
+        return None
+    return _GivenSpan(start, end, label)
+
+
+def _given_spans(items: Iterable[object]) -> Iterator[_GivenSpan]:
+    """Yield mentions, and raise for other values."""
+    for item in items:
+        span = _as_span(item)
+        if span is None:
+            raise RecordError("expected mentions of first word, last word and label, got others")
+        yield span
+
+
+def _span_column(row: Cells) -> str:
+    """Return the first column of mentions in words, "" if there is none."""
+    for name in _SPANS:
+        value = row.get(name)
+        if isinstance(value, list) and all(map(_as_span, value)):
+            return name
+    return ""
+
+
+def _has_words_and_spans(row: Cells) -> bool:
+    if isinstance(row.get("text"), str) or any(row.get(name) for name in _TAGS):
+        return False
+    words = _words_of(row)
+    are_words = isinstance(words, list) and bool(words) and isinstance(words[0], str)
+    return are_words and bool(_span_column(row))
+
+
+def _read_spans(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read a list of words, and mentions `{start, end, type}` or `[start, end, label]` in words.
+
+    Ends are inclusive or exclusive as set by `source.ends`. With "auto", ends in SpERT's format (a
+    type beside relations) are exclusive; otherwise the file's first rows decide: ends are inclusive
+    if a mention has equal start and end, exclusive if a mention ends after the last word.
+    """
+    words = _words_of(row)
+    _set_words(found, [words])
+    column = _span_column(row)
+    spans = [*_given_spans(row[column])]
+    past = int(bool(spans) and _find_ends(row, file) == "inclusive")
+    found.spans = [
+        WordSpan(span.start, span.end + past, file.name(span.label, column)) for span in spans
+    ]
+
+    # SciREX has the ranges of its sentences in words.
+    ranges = row.get("sentences")
+    if isinstance(ranges, list) and ranges:
+        found.words = [words[start:stop] for start, stop in _cuts(ranges, words)]
+
+
+def _find_ends(row: Cells, file: RowsFile) -> str:
+    """Return whether ends are "exclusive" or "inclusive".
+
+    Raises:
+        SourceError: Neither the options nor the file decide it.
+    """
+    if file.options.ends != "auto":
+        return file.options.ends
+    if _is_spert(row):
+        return "exclusive"
+
+    if file.word_ends == "auto":
+        raise SourceError(
+            "cannot tell whether the end index of a mention in column "
+            f"{file.quote(_span_column(row))} includes its last word; set [source] ends to "
+            '"inclusive" if it does, otherwise to "exclusive"'
+        )
+    return file.word_ends
+
+
+def _show_ends(row: Cells) -> tuple[bool, bool]:
+    """Return whether a row shows that ends are inclusive, and that they are exclusive."""
+    words = _words_of(row)
+    spans = [*_given_spans(row[_span_column(row)])]
+    is_inclusive = any(span.start == span.end for span in spans)
+    return is_inclusive, any(span.end == len(words) for span in spans)
+
+
+def _is_spert(row: Cells) -> bool:
+    entities = row.get("entities")
+    return (
+        isinstance(row.get("relations"), list)
+        and isinstance(entities, list)
+        and all(isinstance(entity, Mapping) and "type" in entity for entity in entities)
+    )
+
+
+def _cuts(ranges: Sequence[object], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the words of each sentence. Words between sentences form sentences of their own."""
+    # Consecutive bounds are sentences and the gaps between them. Empty ones are dropped.
+    bounds = [0, *itertools.chain.from_iterable(cells.pairs([*ranges])), len(words)]
+    if any(left > right for left, right in itertools.pairwise(bounds)):
+        raise RecordError(
+            "expected sentences in order and within the words, got overlapping or longer ranges"
+        )
+    return (pair for pair in itertools.pairwise(bounds) if pair[0] < pair[1])
+
+
+WORDS_WITH_SPANS = Shape(  # tokens, entities [{start, end, type}] in words
+    name="words with mentions",
+    fits=_has_words_and_spans,
+    read=_read_spans,
+    texts=frozenset(_WORDS),
+    columns=frozenset(_SPANS),
+    show_ends=_show_ends,
+)
+
+
+def _read_gliner(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read words, and mentions `[first, last, label]`. `last` is inclusive."""
+    _set_words(found, [cells.column_list(row, "tokenized_text")])
+    found.spans = [
+        WordSpan(start, last + 1, file.name(label, "ner"))
+        for start, last, label in _given_spans(cells.column_list(row, "ner"))
+    ]
+
+
+GLINER = Shape(  # tokenized_text, ner [[first, last, label]]
+    name="GLiNER",
+    fits=lambda row: row.get("tokenized_text") is not None,
+    read=_read_gliner,
+    texts=frozenset({"tokenized_text"}),
+    columns=frozenset({"ner"}),
+)
+
+
+def _is_scierc(row: Cells) -> bool:
+    sentences = row.get("sentences")
+    return (
+        isinstance(sentences, list)
+        and isinstance(row.get("ner"), list)
+        and bool(sentences)
+        and all(
+            isinstance(words, list) and words and isinstance(words[0], str) for words in sentences
+        )
+    )
+
+
+def _read_scierc(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read sentences of words, and for each the mentions `[first, last, label, …]`.
+
+    Words are counted over the document, and `last` is inclusive.
+    """
+    sentences = cells.column_list(row, "sentences")
+    _set_words(found, sentences)
+    by_sentence = cells.column_list(row, "ner")
+    if len(by_sentence) != len(sentences):
+        raise RecordError(
+            f"expected a list of mentions for each sentence, got {len(by_sentence)} for "
+            f"{len(sentences)}",
+            code="mentions for each sentence",
+        )
+    found.spans = [
+        WordSpan(start, last + 1, file.name(label, "ner"))
+        for items in by_sentence
+        for start, last, label in _given_spans(cells.objects(items))
+    ]
+
+
+SCIERC = Shape(  # sentences [[word]], ner [[[first, last, label]]]
+    name="SciERC",
+    fits=_is_scierc,
+    read=_read_scierc,
+    texts=frozenset({"sentences"}),
+    columns=frozenset({"ner"}),
+)
+
+
+def _read_docred(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read sentences of words, and entities, which are lists of `{sent_id, pos, type}`.
+
+    `pos` is a half-open range in words of the sentence. Relations are ignored.
+    """
+    sentences = cells.column_list(row, "sents")
+    _set_words(found, sentences)
+    firsts = [0, *itertools.accumulate(map(len, sentences))]
+    for entity in cells.column_list(row, "vertexSet"):
+        for mention in map(cells.mapping, cells.objects(entity)):
+            ((start, stop),) = cells.pairs([mention.get("pos")])
+            sentence = mention.get("sent_id")
+            label = file.name(mention.get("type"), "type")
+            if type(sentence) is not int or not 0 <= sentence < len(sentences):
+                raise RecordError("expected the number of a sentence in 'sent_id', got another")
+            # A mention beyond its sentence would end up in the next one.
+            if reason := misplaced(start, stop, length=len(sentences[sentence])):
+                found.left_out[reason] += 1
+            else:
+                found.spans.append(WordSpan(start, stop, label).shifted(firsts[sentence]))
+
+
+DOCRED = Shape(  # sents [[word]], vertexSet [[{sent_id, pos, type}]]
+    name="DocRED",
+    fits=lambda row: isinstance(row.get("sents"), list) and isinstance(row.get("vertexSet"), list),
+    read=_read_docred,
+    texts=frozenset({"sents"}),
+    columns=frozenset({"vertexSet"}),
+)

@@ -24,12 +24,12 @@ from mslm_data.source.form import (
     FilledLines,
     Findings,
     FormSource,
+    JsonRows,
     Record,
     TableRows,
     WholeFile,
-    as_records,
 )
-from mslm_data.source.reading import arrow_rows, cells, json_rows
+from mslm_data.source.reading import arrow_rows, cells
 from mslm_data.source.reading.csv_records import Quotes
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import LinesOfFile, ends_with, plain_lines, stem
@@ -55,20 +55,10 @@ def _table(options: PlainText, path: Path) -> TableReader:
     )
 
 
-class _JsonRows(Container["PlainText"]):
-    """A record for each line of JSON."""
-
-    def records(self, options: PlainText, part: Part, /) -> Iterator[Record | SetAside]:
-        return as_records(json_rows.rows(part, options), Path(part.path))
-
-    def cut(self, options: PlainText, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
-        return json_rows.cut(part, options, target_bytes=target_bytes)
-
-
 _ARROW = (".parquet", ".arrow")
 _ROWS: Mapping[tuple[str, ...], Container[Any]] = {
     (".csv", ".tsv"): TableRows(_table),
-    (".jsonl", ".ndjson"): _JsonRows(),
+    (".jsonl", ".ndjson"): JsonRows(),
     _ARROW: ArrowRows(lambda options, _: options.columns),
 }
 """Suffixes of files with rows -> their container."""

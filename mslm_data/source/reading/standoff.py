@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.document import Sentence, Span
 from mslm_data.data.reason import Reason
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import EncodingOption, TextReading
@@ -105,29 +105,6 @@ class Placed(NamedTuple):
     def misfits(self) -> int:
         """Number of annotations whose offsets do not fit the text."""
         return sum(self.unplaced.get(reason, 0) for reason in (MISMATCH, OUTSIDE, NO_WIDTH))
-
-    def leaving_out(self, counts: Mapping[Reason, int]) -> Placed:
-        """Add mentions that were left out before placing.
-
-        Args:
-            counts: Reason -> number of mentions, possibly 0.
-        """
-        unplaced = Counter(self.unplaced) + Counter(counts)
-        return self._replace(unplaced=dict(unplaced))
-
-    def document(
-        self, doc_id: str, text: str, *, sentences: tuple[Sentence, ...] | None, place: str
-    ) -> Document:
-        """Make a document with these annotations."""
-        return Document(
-            id=doc_id,
-            text=text,
-            spans=self.spans,
-            sentences=sentences,
-            unplaced=self.unplaced,
-            adjusted=self.adjusted,
-            place=place,
-        )
 
 
 class _Convention(NamedTuple):

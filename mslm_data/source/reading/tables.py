@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from mslm_data.data.document import Part, SetAside
-from mslm_data.data.reason import Reason
+from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.cells import Cells, Row
@@ -173,12 +172,8 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[Row]:
 
     roles = {role: str(matches[name]) for role, name in columns.items()}
     for row in arrow_rows.rows(part, columns=set(roles.values())):
-        if isinstance(row, SetAside):
-            read = functools.partial(_raise, row.reason)
-            yield Row(LazyCells(roles, read), row.id, row.place)
-        else:
-            cells = LazyCells(roles, functools.partial(_typed_cell, row.value, roles))
-            yield row._replace(value=cells)
+        cells = LazyCells(roles, functools.partial(_typed_cell, row.value, roles))
+        yield row._replace(value=cells)
 
 
 def _match_column(name: str, present: Sequence[str]) -> str | None:
@@ -187,10 +182,6 @@ def _match_column(name: str, present: Sequence[str]) -> str | None:
         return name
     alike = [column for column in present if column.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else None
-
-
-def _raise(reason: Reason, _: str) -> str:
-    raise RecordError(reason)
 
 
 def _typed_cell(cells: Cells, roles: Mapping[str, str], role: str) -> str | None:

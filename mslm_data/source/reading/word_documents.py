@@ -43,7 +43,6 @@ def make_word_document(
     mentions: Iterable[WordSpan],
     *,
     place: str,
-    late: int = 0,
     glued: Collection[int] = (),
 ) -> Document:
     """Make a document from the words of its sentences.
@@ -55,7 +54,6 @@ def make_word_document(
         sentences: Words of each sentence. No sentence is empty.
         mentions: Mentions in words of the document.
         place: Place of the document in the input.
-        late: Number of mentions that begin with a continuing tag; see `tags.decode`.
         glued: Indices of words that no space follows. Sentences are separated in any case.
     """
     firsts = [0, *itertools.accumulate(map(len, sentences))]
@@ -85,7 +83,6 @@ def make_word_document(
         ),
         words=words,
         unplaced=dict(unplaced),
-        adjusted={LATE: late} if late else {},
         place=place,
     )
 

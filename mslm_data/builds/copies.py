@@ -55,7 +55,7 @@ Bools = npt.NDArray[np.bool_]
 DUPLICATE_ID = Reason(
     "expected an id that no document before it has",
     advice=NAME_THE_ID
-    | {"ids": "{set} source.ids=line if they are different documents of one PMID"},
+    | {"ids": "{set} source.ids=line if they are different documents with one id"},
 )
 EXACT = Reason("the document has the same words as another document, which is kept", is_rule=True)
 NEAR = Reason("the document is nearly a copy of another document, which is kept", is_rule=True)

@@ -83,6 +83,8 @@ class Source(Options, frozen=True, kw_only=True):
 
     Attributes:
         suffixes: Usual suffixes of the format's files (`.gz` may follow).
+        annotations: Suffixes of files that annotate a text of the same name, which may then hold
+            anything. Default: none.
         by_content: Whether files with other suffixes are recognised by content. They are read if a
             split has no file with a usual suffix. Default: False.
         columns_noun: Noun for the names in `list_columns`, for messages.
@@ -94,6 +96,7 @@ class Source(Options, frozen=True, kw_only=True):
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    annotations: ClassVar[tuple[str, ...]] = ()
     by_content: ClassVar[bool] = False
     columns_noun: ClassVar[str] = "the columns"
     without_mentions: ClassVar[bool] = False

@@ -21,9 +21,10 @@ from mslm_data.source.reading.files import (
     HEAD_BYTES,
     ending,
     ends_with,
-    is_annotated,
     name_document,
+    packed_or_plain,
     read_head,
+    stem,
 )
 from mslm_data.source.reading.walk import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
@@ -142,12 +143,20 @@ def _read_samples(files: Iterable[Path]) -> list[Sample]:
     Texts with a file of annotations are skipped. They may hold anything; the annotations identify
     the format.
     """
+    suffixes = {suffix for name in SOURCES.names() for suffix in SOURCES.load(name).annotations}
     by_ending: dict[str, list[Sample]] = {}
     for path in files:
         samples = by_ending.setdefault(ending(path), [])
-        if len(samples) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
+        if len(samples) < _LOOKED_AT and path.stat().st_size and not _is_annotated(path, suffixes):
             samples.append(Sample(path, read_head(path)))
     return [sample for samples in by_ending.values() for sample in samples]
+
+
+def _is_annotated(path: Path, suffixes: Collection[str]) -> bool:
+    """Return whether a text has annotations in a file beside it."""
+    return ending(path) not in suffixes and any(
+        packed_or_plain(path.with_name(stem(path) + suffix)) for suffix in suffixes
+    )
 
 
 def _join_samples(samples: Sequence[Sample]) -> list[Sample]:

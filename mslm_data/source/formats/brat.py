@@ -17,15 +17,12 @@ from msgspec import Meta
 from mslm_data.data.reason import Reason
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, WholeFile
-from mslm_data.source.reading.files import (
-    ANNOTATIONS,
-    ends_with,
-    lines,
-    packed_or_plain,
-    stem,
-)
+from mslm_data.source.reading.files import ends_with, lines, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
+
+ANNOTATIONS = (".ann", ".a1", ".a2")
+"""Suffixes of files of annotations, named like their text."""
 
 _MENTION = re.compile(
     r"(T[^\t]*)\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z",
@@ -61,6 +58,7 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
 
     # Texts and annotations have different suffixes, and are not two forms of the same documents.
     suffixes = (".txt", *ANNOTATIONS)
+    annotations = ANNOTATIONS
     one_form = False
     segmenter = "clinical"
     container = WholeFile()

@@ -21,8 +21,6 @@ IdFrom = Literal["file", "folder"]
 
 HEAD_BYTES = 64 << 10
 """Number of bytes at a file's beginning that identify its format."""
-ANNOTATIONS = (".ann", ".a1", ".a2")
-"""Suffixes of annotation files named like their text."""
 _CHUNK = 1 << 20
 _AT_ONCE = 16 << 20
 
@@ -202,14 +200,6 @@ def packed_or_plain(path: Path) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
-
-
-def is_annotated(path: Path) -> bool:
-    """Return whether a text has annotations in a file beside it."""
-    name = stem(path)
-    return ending(path) not in ANNOTATIONS and any(
-        packed_or_plain(path.with_name(name + suffix)) for suffix in ANNOTATIONS
-    )
 
 
 def document_id(path: Path, id_from: IdFrom) -> str:

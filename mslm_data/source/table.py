@@ -20,6 +20,7 @@ SOURCES = Registry(
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",
         "hub": "mslm_data.source.formats.hub:Hub",
         "i2b2": "mslm_data.source.formats.i2b2:I2b2",
+        "inline": "mslm_data.source.formats.inline:Inline",
         "jsonl": "mslm_data.source.formats.row_sources:JsonLines",
         "label-studio": "mslm_data.source.formats.row_sources:LabelStudio",
         "medcattrainer": "mslm_data.source.formats.medcattrainer:MedcatTrainer",

@@ -117,6 +117,17 @@ def plain() -> bytes:
     ).encode()
 
 
+def inline(start: str, end: str) -> bytes:
+    """Return lines of text in which mentions are between a start and an end."""
+    lines = []
+    for text, mentions in documents():
+        line = text
+        for a, b in reversed(mentions):
+            line = f"{line[:a]}{start}{line[a:b]}{end}{line[b:]}"
+        lines.append(f"{line}\n")
+    return "\n".join(lines).encode()
+
+
 def pubtator() -> bytes:
     records = []
     for number, (text, mentions) in enumerate(documents(), start=100):

@@ -122,6 +122,22 @@ TARGETS: dict[str, Target] = {
         check=source("pubtator"),
         tokens=words.PUBTATOR,
     ),
+    "inline": Target(
+        file="train.txt",
+        seeds=lambda: [
+            seeds.inline("<START:Disease> ", " <END>"),
+            seeds.inline("[Disease]", "[/Disease]"),
+            seeds.inline("<Disease>", "</Disease>"),
+        ],
+        check=source("inline", file="train.txt", count=_lines),
+        tokens=words.INLINE,
+    ),
+    "inline-blocks": Target(
+        file="train.txt",
+        seeds=lambda: [seeds.inline('<NE TYPE="Disease">', "</NE>")],
+        check=source("inline", {"documents": "block"}),
+        tokens=words.INLINE,
+    ),
     "bioc": Target(
         file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc"), tokens=words.XML
     ),

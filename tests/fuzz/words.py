@@ -44,6 +44,18 @@ TAGS = (
     b"\n \n",
     b"\tP\n",
 )
+INLINE = (
+    b"<START:Disease> ",
+    b"<START>",
+    b" <END>",
+    b"[Disease]",
+    b"[/Disease]",
+    b"[/",
+    b"<Disease>",
+    b"</Disease>",
+    b'<Disease TYPE="x">',
+    b"</",
+)
 PUBTATOR = (b"|t|", b"|a|", b"\t0\t4\t", b"100", b"\n\n", b"\tDisease")
 BRAT = (b"T1\t", b" 0 4", b";", b"\tDisease", b"R1\t", b"\n")
 BC2GM = (b"S1 ", b"S1|", b"|", b"0 4", b"\n")

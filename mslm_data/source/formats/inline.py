@@ -97,7 +97,7 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     |---|---|
     | `opennlp` | `<START:person> Ada <END>`, `<START> Ada <END>`; spaces beside Ada are removed |
     | `brackets` | `[PERSON]Ada[/PERSON]` |
-    | `elements` | `<PERSON>Ada</PERSON>`; `<ENAMEX TYPE="PERSON">Ada</ENAMEX>` is a PERSON |
+    | `elements` | `<PERSON>Ada</PERSON>`; a `TYPE` is the label: `<ENAMEX TYPE="PERSON">` |
 
     Marks are removed from the text. The rest of it, such as `&amp;`, is kept. Each line is a
     sentence, and no mention crosses its end. Nested pairs are nested mentions.

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Part
+from mslm_data.data.document import Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import Blocks, FilledLines, Findings, FormSource, Record
+from mslm_data.source.form import Blocks, Container, FilledLines, Findings, FormSource, Record
 from mslm_data.source.reading.encodings import TextSource
-from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
-from mslm_data.source.reading.records import RecordError, cut_at_gaps, decode_utf8
+from mslm_data.source.reading.files import lines, read_bytes
+from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation
 
 Syntax = Literal["opennlp", "brackets", "elements"]
@@ -52,42 +53,24 @@ _SUFFIXES = (".txt", ".text", ".train", ".dev", ".test", "")
 _NO_WORDS = Reason("without words")
 
 
-class _Lines(NamedTuple):
-    """The lines of a document.
+_DOCUMENTS: Mapping[str, Container[Any]] = {"line": FilledLines(), "block": Blocks()}
+"""Unit of documents -> container."""
+
+
+class _Marks(NamedTuple):
+    """The marks of a file.
 
     Attributes:
-        lines: The lines.
-        syntax: Syntax of their marks.
+        syntax: Their syntax.
         names: Names of pairs in the beginning of the file.
     """
 
-    lines: Sequence[NumberedLine]
     syntax: Syntax
     names: set[str]
 
     def must_pair(self, mark: re.Match[str]) -> bool:
         """Return whether a mark needs a partner. Else it is a word without one, as `[CLS]` is."""
         return self.syntax == "opennlp" or bool(mark["closes"]) or mark["name"] in self.names
-
-
-class _Documents(FilledLines["Inline"]):
-    """A record for each document: its `_Lines`."""
-
-    def group(
-        self, options: Inline, path: Path, lines: Iterator[NumberedLine], /
-    ) -> Iterator[tuple[int, _Lines]]:
-        syntax, names = options.find_marks(path)
-        if options.documents == "block":
-            for number, block in Blocks().group(options, path, lines):
-                yield number, _Lines(block, syntax, names)
-        else:
-            for number, line in super().group(options, path, lines):
-                yield number, _Lines([line], syntax, names)
-
-    def divide(self, options: Inline, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
-        if options.documents == "block":
-            return cut_at_gaps(part, target_bytes=target_bytes)
-        return super().divide(options, part, target_bytes=target_bytes)
 
 
 class Inline(FormSource, TextSource, frozen=True, kw_only=True):
@@ -109,7 +92,7 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
 
     suffixes = (".txt",)
     by_content = True
-    container = _Documents()
+    container = _DOCUMENTS["line"]
 
     syntax: Annotated[
         Literal["auto"] | Syntax,
@@ -134,8 +117,20 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         found = evident or [guess for guess in guesses if guess.problem]
         return found[0] if len(found) == 1 else Guess()
 
-    def find_marks(self, path: Path) -> tuple[Syntax, set[str]]:
-        """Return the syntax of a file's marks, and the names of pairs in its beginning.
+    def records(self, part: Part) -> Iterator[Record | SetAside]:
+        """Yield the lines or blocks of a part; see `FormSource.records`."""
+        return _DOCUMENTS[self.documents].records(self, part)
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file between documents; see `Source.cut`."""
+        return _DOCUMENTS[self.documents].cut(self, part, target_bytes=target_bytes)
+
+    def for_file(self, path: Path) -> Callable[[Record, Findings], None]:
+        """Read documents with the marks that the file's beginning shows."""
+        return functools.partial(self.understand, marks=self.find_marks(path))
+
+    def find_marks(self, path: Path) -> _Marks:
+        """Return the marks of a file, judged by its beginning.
 
         Raises:
             SourceError: The beginning of the file does not show the syntax.
@@ -143,25 +138,26 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         texts = _decode_lines(self.beginning(path, _BEGINNING))
         found = {syntax: names for syntax in _MARKS if (names := _find_names(texts, syntax))}
         if self.syntax != "auto":
-            return self.syntax, found.get(self.syntax, set())
+            return _Marks(self.syntax, found.get(self.syntax, set()))
         # In a short file without pairs of marks, any syntax will do.
         if not found and not read_bytes(path, _BEGINNING, _BEGINNING + 1):
-            return "opennlp", set()
+            return _Marks("opennlp", set())
         if len(found) != 1:
             raise SourceError(
                 f"{path.name}: expected marks of one syntax in its beginning, got "
                 f"{' and '.join(found) or 'none'}; set [source] syntax"
             )
-        return next(iter(found.items()))
+        return _Marks(*next(iter(found.items())))
 
-    def understand(self, record: Record, found: Findings) -> None:
+    def understand(self, record: Record, found: Findings, marks: _Marks | None = None) -> None:
         """Read each line. A mark without its partner sets the document aside."""
-        document: _Lines = record.content
+        marks = marks or self.find_marks(record.path)
+        document = record.content if self.documents == "block" else [record.content]
         paired = []
         found.lost = 0
-        for line in document.lines:
-            pairs, single = _pair_marks(line.data.decode(errors="replace"), document.syntax)
-            damaged = [mark for mark in single if document.must_pair(mark)]
+        for line in document:
+            pairs, single = _pair_marks(line.data.decode(errors="replace"), marks.syntax)
+            damaged = [mark for mark in single if marks.must_pair(mark)]
             paired.append((line, pairs, damaged))
             found.lost += len(pairs) + len(damaged)
 

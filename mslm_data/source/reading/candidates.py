@@ -68,11 +68,14 @@ def choose_layer(
 
     one_layer = f"the layer '{expected}' in one of the files"
     if not may_take or len(layers) != 1:
-        raise _not_one(one_layer, "layers", layers, option)
+        with_features = [_with_features(name, layers[name]) for name in layers]
+        options = f"{option} to one of them, and {_FEATURE_OPTION} to one of its features"
+        raise _not_one(one_layer, "layers", filter(None, with_features), options)
     [(layer, layer_features)] = layers.items()
     if len(layer_features) > 1:
         alternatives = f"{one_layer}, or one feature in the only layer {layer}"
-        raise _not_one(alternatives, "features", layer_features, f"{option} and {_FEATURE_OPTION}")
+        shown = filter(can_be_shown, layer_features)
+        raise _not_one(alternatives, "features", shown, f"{option} and {_FEATURE_OPTION}")
 
     chosen = {option: layer}
     if layer_features:
@@ -90,7 +93,15 @@ def say_taken(chosen: Mapping[str, str]) -> None:
     )
 
 
-def _not_one(expected: str, noun: str, names: Iterable[str], option: str) -> SourceError:
-    shown_names = [name for name in names if can_be_shown(name)]
-    got = f"the {noun} {few(shown_names, _SHOWN)}" if shown_names else f"no {noun} of users"
+def _with_features(layer: str, features: Iterable[str]) -> str:
+    """Return the name of a layer with its features in brackets, "" if it cannot be shown."""
+    if not can_be_shown(layer):
+        return ""
+    shown = [feature for feature in features if can_be_shown(feature)]
+    return f"{layer} ({few(shown, _SHOWN)})" if shown else layer
+
+
+def _not_one(expected: str, noun: str, shown: Iterable[str], option: str) -> SourceError:
+    listed = [*shown]
+    got = f"the {noun} {few(listed, _SHOWN)}" if listed else f"no {noun} of users"
     return SourceError(f"expected {expected}, got {got}; set [source] {option}")

@@ -289,14 +289,17 @@ def test_settle__takes_the_only_layer_and_its_only_feature(
     assert WebAnno().list_columns(path) == []
     assert WebAnno(layer="Symptom").list_columns(path) == ["Kind"]
     assert "took layer = 'webanno.custom.Symptom', label_feature = 'Kind', as the" in caplog.text
-    with pytest.raises(SourceError, match=r"got the layers webanno\.custom\.Symptom; set"):
+    with pytest.raises(SourceError, match=r"got the layers webanno\.custom\.Symptom \(Kind\); set"):
         WebAnno(layer="Finding").settle([path])
 
 
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("#T_SP=a.B|value\n#T_SP=a.C|value", r"got the layers a\.B, a\.C; set \[source\] layer"),
+        (
+            "#T_SP=a.B|value\n#T_SP=a.C|value",
+            r"layers a\.B \(value\), a\.C \(value\); set \[source\] layer to one of them, and label_feature",
+        ),
         ("#T_SP=a.B|kind|note", r"got the features kind, note; set \[source\] layer and label_f"),
     ],
 )

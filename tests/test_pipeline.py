@@ -89,7 +89,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"about": 3}, ", [about]: expected a table, got int"),
     ({"source": 3}, ", [source]: expected a table, got int"),
     ({"source": {}}, ", [source]: expected the option 'use', got none"),
-    ({"source": {"use": 3}}, ", [source]: expected `str`, got `int` for option 'use'"),
+    (
+        {"source": {"use": 3}},
+        ", [source]: expected `str`, got `int` for option 'use'; text is written in quotes, as in '\"0\"'",
+    ),
     ({"about": {"license": "MIT"}}, ", [about]: unknown option 'license'; did you mean 'licence'?"),
     (
         {"about": {"language": ["english"]}},
@@ -157,7 +160,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"source": {"use": "conll", "sample": 3}},
-        ", [source]: expected `str`, got `int` for option 'sample'",
+        ", [source]: expected `str`, got `int` for option 'sample'; text is written in quotes, as in '\"0\"'",
     ),
     (
         {"source": {"use": "conll", "fetch": 3}},
@@ -375,7 +378,8 @@ def test_read__rejects_tables_without_a_name() -> None:
     with pytest.raises(PipelineError, match=r'^pipeline: the tables have no name; add "na'):
         pipeline.read({"source": {"use": "jsonl"}})
     with pytest.raises(
-        PipelineError, match=r"^pipeline: expected `str`, got `int` for option 'name'$"
+        PipelineError,
+        match=r"^pipeline: expected `str`, got `int` for option 'name'; text is written",
     ):
         pipeline.read({"name": 3, "source": {"use": "jsonl"}})
 

@@ -88,7 +88,7 @@ def test_scores__on_the_gpu_equal_the_cpu(
             )[1]
             for name in ("mean", "pooler", "input")
         ]
-        return attention.device, [
+        return attention.model.device.type, [
             Attention(attention)(examples, ignore),
             ClassLogits(classifier, 1, "margin")(examples, ignore),
             *likeness,

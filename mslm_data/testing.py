@@ -11,11 +11,13 @@ of the plug-in.
 
 from __future__ import annotations
 
+import codecs
 import copy
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from multiprocessing.reduction import ForkingPickler
@@ -35,7 +37,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import SourceError
 from mslm_data.mask.plan import MaskKind, MaskPlan
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import Options
+from mslm_data.registry import Options, list_options
 from mslm_data.segment import Segmenter
 from mslm_data.source import Source
 
@@ -58,6 +60,12 @@ _REASON = re.compile(r"expected .+, (got|found) ")
 """Format of the reasons for documents that are set aside."""
 _SHORTEST_WORD = 4
 """Minimum number of letters of words that messages must not repeat."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(rb"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+_NOT_A_NUMBER = "Quagmyxo"
+"""Replaces numbers in damaged files."""
+_MOST_NUMBERS = 20
+"""Maximum number of numbers in a line that are replaced, one at a time."""
 
 
 def _require(condition: bool, promise: str) -> None:
@@ -68,12 +76,15 @@ def _require(condition: bool, promise: str) -> None:
 # Sources ------------------------------------------------------------------------------------------
 
 
-def check_source(source: Source, inputs: Sequence[Path]) -> None:
+def check_source(source: Source, inputs: Sequence[Path], *, set_aside: int = 0) -> None:
     """Check that a source yields valid documents, independent of how files are cut.
+
+    Files that `Source.files` does not name are not read: their changes would not be noticed.
 
     Args:
         source: The source, with its options.
         inputs: Files or folders of a small corpus with at least one document.
+        set_aside: Number of records in them that are set aside.
 
     Raises:
         AssertionError: A promise is broken.
@@ -85,6 +96,7 @@ def check_source(source: Source, inputs: Sequence[Path]) -> None:
     _check_missing(source)
 
     num_documents = 0
+    aside: list[SetAside] = []
     for split, paths in files.items():
         split_source = source.for_split(split)
         records = [record for path in paths for record in _check_cuts(split_source, path)]
@@ -93,55 +105,173 @@ def check_source(source: Source, inputs: Sequence[Path]) -> None:
                 _check_document(record)
             if isinstance(record, SetAside):
                 _require(bool(_REASON.match(record.reason.text)), "a reason is `expected …, got …`")
+                aside.append(record)
         ids = [record.id for record in records if isinstance(record, Document)]
         _require(len(set(ids)) == len(ids), f"read: ids of '{split}' are not unique")
         num_documents += len(ids)
     _require(num_documents > 0, "read: expected documents in the inputs, got none")
 
+    first = f", the first at {aside[0].place}: {aside[0].reason}" if aside else ""
+    _require(
+        len(aside) == set_aside,
+        f"read: expected {set_aside} records to be set aside, got {len(aside)}{first}; if it is "
+        f"right, pass set_aside={len(aside)}",
+    )
+    _check_files(source, inputs)
+
+
+def _check_files(source: Source, inputs: Sequence[Path]) -> None:
+    """Check that documents are the same in a copy that has only the files named by `files`."""
+    promise = "files: a document depends on a file that `files` does not name"
+    expected = _as_values(_read_all(source, inputs))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = _as_values(_read_all(source, _copy(source, inputs, Path(folder))))
+        except Exception as error:
+            raise AssertionError(promise) from error
+    _require(found == expected, promise)
+
 
 def check_damaged(source: Source, inputs: Sequence[Path]) -> None:
     """Check that damaged files raise `SourceError` or are set aside, without quoting the text.
 
-    Copies of the files are emptied, cut in half, and given invalid bytes.
+    One file of a copy is damaged at a time: deleted, emptied, cut in half or after its first line,
+    given invalid bytes, a line removed, a number replaced by a word.
+
+    Words of four or more letters are replaced in the copy before, by ROT13, so that words of
+    messages are not mistaken for words of the text.
 
     Args:
         source: The source, with its options.
-        inputs: Files or folders of a small corpus. A message fails if it contains a word of four or
-            more letters from the texts, so these need words of their own.
+        inputs: Files or folders of a small corpus. If no word can be replaced, as in packed files,
+            the texts need words of their own, which no message has.
 
     Raises:
         AssertionError: Another exception is raised, or a message contains words of the text.
     """
-    words = {
-        word
-        for record in _read_all(source, inputs)
-        if isinstance(record, Document)
-        for word in _find_words(record.text)
-    }
-    for damage in (
-        lambda _: b"",
-        lambda data: data[: len(data) // 2],
-        lambda data: data[: len(data) // 2] + b"\xff\xfe\x00" + data[len(data) // 2 :],
-    ):
-        with tempfile.TemporaryDirectory() as folder:
-            copies = [_copy(source, root, Path(folder)) for root in inputs]
-            for path in (path for path in Path(folder).rglob("*") if path.is_file()):
-                path.write_bytes(damage(path.read_bytes()))
-            for message in _collect_messages(source, copies):
-                leaked = words & _find_words(message.replace(folder, ""))
-                _require(not leaked, f"a message repeats the text: {', '.join(sorted(leaked))}")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        copies = _copy(source, inputs, folder)
+        words = _disguise(source, copies, folder)
+        words[_NOT_A_NUMBER.lower()] = f"{_NOT_A_NUMBER} in place of a number"
+        for file in _list_files(folder):
+            data = file.read_bytes()
+            for what, damaged in _damage(data):
+                if damaged is None:
+                    file.unlink()
+                else:
+                    file.write_bytes(damaged)
+                where = f"{file.name}, {what}"
+                for message in _collect_messages(source, copies, where):
+                    found = words.keys() & _find_words(message.replace(temporary, ""))
+                    leaked = ", ".join(sorted(words[word] for word in found))
+                    _require(not leaked, f"{where}: a message repeats the text: {leaked}")
+            file.write_bytes(data)
 
 
-def _copy(source: Source, root: Path, folder: Path) -> Path:
-    """Copy a folder, or a file with its companion files; return the path of the copy."""
-    if root.is_dir():
-        return Path(shutil.copytree(root, folder / root.name))
-    for path in {root, *source.files(root)}:
-        shutil.copy(path, folder)
-    return folder / root.name
+def _damage(data: bytes) -> Iterator[tuple[str, bytes | None]]:
+    """Yield damaged contents of a file, each with a description; None for a deleted file."""
+    middle = len(data) // 2
+    yield "deleted", None
+    yield "emptied", b""
+    yield "cut in half", data[:middle]
+    yield "with invalid bytes", data[:middle] + b"\xff\xfe\x00" + data[middle:]
+
+    lines = data.splitlines(keepends=True)
+    if not lines:
+        return
+    middle = len(lines) // 2
+    yield "cut after a line", b"".join(lines[:1])
+    yield "without a line", b"".join([*lines[:middle], *lines[middle + 1 :]])
+
+    # The line with the most numbers has all columns.
+    line = max(lines, key=lambda line: len(_NUMBER.findall(line)))
+    before, _, after = data.partition(line)
+    for number in islice(_NUMBER.finditer(line), _MOST_NUMBERS):
+        start, end = number.span()
+        damaged = line[:start] + _NOT_A_NUMBER.encode() + line[end:]
+        yield "with a word for a number", before + damaged + after
 
 
-def _collect_messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
+def _copy(source: Source, inputs: Sequence[Path], folder: Path) -> list[Path]:
+    """Copy the files that a source reads, as they lie beside each other; return the new inputs."""
+    paths = [path for found in source.find(inputs).values() for path in found]
+    files = {_absolute(file) for path in paths for file in source.files(path)}
+    roots = [_absolute(root) for root in inputs]
+    base = os.path.commonpath([path.parent for path in (*files, *roots)])
+    for file in files:
+        target = folder / file.relative_to(base)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    return [folder / root.relative_to(base) for root in roots]
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # `resolve` would follow links
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _disguise(source: Source, inputs: Sequence[Path], folder: Path) -> dict[str, str]:
+    """Replace words of the texts in all files by ROT13.
+
+    Words that are also part of the format, of ids or of labels stay as they are.
+
+    Returns:
+        New word -> word, in lower case. If no word can be replaced, the words of the texts.
+    """
+    records = list(_read_all(source, inputs))
+    words = _find_text_words(records)
+    originals = {file: file.read_bytes() for file in _list_files(folder)}
+
+    def keeps_records(replaced: set[str]) -> bool:
+        for file, data in originals.items():
+            file.write_bytes(_replace_words(data, replaced))
+        try:
+            found = list(_read_all(source, inputs))
+        except SourceError:
+            return False
+        return _without_text(found) == _without_text(records)
+
+    replaced = {word for word in words if word.isascii()}
+    if not keeps_records(replaced):
+        candidates = sorted(replaced)
+        replaced = set()
+        for word in candidates:
+            if keeps_records({*replaced, word}):
+                replaced.add(word)
+        keeps_records(replaced)
+
+    # In packed files, nothing was replaced.
+    new_words = _find_text_words(_read_all(source, inputs))
+    disguised = {codecs.encode(word, "rot13"): word for word in replaced}
+    found = {new: word for new, word in disguised.items() if new in new_words}
+    return found or {word: word for word in words}
+
+
+def _replace_words(data: bytes, words: Collection[str]) -> bytes:
+    """Replace words by ROT13 in UTF-8. Cases and lengths stay the same."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+
+    def replace_word(match: re.Match[str]) -> str:
+        word = match[0]
+        return codecs.encode(word, "rot13") if word.lower() in words else word
+
+    return _LETTERS.sub(replace_word, text).encode()
+
+
+def _without_text(records: Iterable[Record]) -> list[Any]:
+    return _as_values(
+        replace(record, text="") if isinstance(record, Document) else record for record in records
+    )
+
+
+def _collect_messages(source: Source, inputs: Sequence[Path], where: str) -> Iterator[str]:
     """Read files; yield the messages of errors and of documents that are set aside."""
     try:
         for record in _read_all(source, inputs):
@@ -151,7 +281,7 @@ def _collect_messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
         yield str(error)
     except Exception as error:
         raise AssertionError(
-            f"a damaged file: expected SourceError or a document that is set aside, got "
+            f"{where}: expected SourceError or a document that is set aside, got "
             f"{type(error).__name__}"
         ) from error
 
@@ -165,8 +295,15 @@ def _read_all(source: Source, inputs: Sequence[Path]) -> Iterator[Record]:
                 yield from split_source.read(part)
 
 
+def _find_text_words(records: Iterable[Record]) -> set[str]:
+    texts = [record.text for record in records if isinstance(record, Document)]
+    return _find_words("\n".join(texts))
+
+
 def _find_words(text: str) -> set[str]:
-    return {word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= _SHORTEST_WORD}
+    """Return the words of a text, in lower case."""
+    words = {word.lower() for word in _LETTERS.findall(text)}
+    return {word for word in words if len(word) >= _SHORTEST_WORD}
 
 
 def _check_missing(source: Source) -> None:
@@ -614,9 +751,13 @@ def _as_documents(documents: Sequence[Document | str]) -> list[Document]:
 
 
 def _check_options(plugin: Any) -> None:
-    """Check that a plug-in is a struct of options that can be sent to other processes."""
-    _require(isinstance(plugin, Options), f"{type(plugin).__name__}: expected a class of Options")
-    _require(_send(plugin) == plugin, f"{type(plugin).__name__}: not the same in another process")
+    """Check that a plug-in is a documented struct of options that other processes can receive."""
+    name = type(plugin).__name__
+    _require(isinstance(plugin, Options), f"{name}: expected a class of Options")
+    _require(_send(plugin) == plugin, f"{name}: not the same in another process")
+    _require(bool(type(plugin).__doc__), f"{name}: expected a docstring, which `recipes` prints")
+    for option in list_options(type(plugin)):
+        _require(bool(option.help), f"{name}.{option.name}: expected a Meta(description=…)")
 
 
 def _send(value: T) -> T:

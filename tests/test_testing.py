@@ -6,21 +6,25 @@ Correct plug-ins pass in the tests of each room.
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
+from msgspec import Meta
 
 import mslm_data as md
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
+from mslm_data.errors import SourceError
 from mslm_data.mask import MaskKind, MaskPlan
 from mslm_data.segment.given import Whole
 from mslm_data.source import Source
+from mslm_data.source.formats.brat import Brat
 from mslm_data.testing import (
     assert_resumes,
     check_annotator,
@@ -51,10 +55,6 @@ class Reads(Source, frozen=True, kw_only=True):
         yield self.change(Document(id=path.stem, text=text, place=f"{path.name}:1"), part)
 
 
-def raises(document: Document, _: Part) -> Document:
-    raise KeyError(document.text)
-
-
 @pytest.mark.parametrize(
     ("change", "promise"),
     [
@@ -75,7 +75,7 @@ def test_check_source__detects_errors(
     texts: Path, change: Callable[..., Any], promise: str
 ) -> None:
     class Wrong(Reads):
-        pass
+        """A source with a mistake."""
 
     Wrong.change = staticmethod(change)
     globals()["Wrong"] = Wrong  # Makes it picklable.
@@ -105,11 +105,15 @@ class Lines(Reads, frozen=True, kw_only=True):
 
 
 class Unsorted(Lines, frozen=True, kw_only=True):
+    """A source with files in the wrong order."""
+
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         return {split: paths[::-1] for split, paths in super().find(inputs).items()}
 
 
 class FindsAnything(Lines, frozen=True, kw_only=True):
+    """A source that finds nothing without an error."""
+
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         return super().find(inputs) if inputs[0].exists() else {}
 
@@ -125,20 +129,28 @@ class Changes(Lines, frozen=True, kw_only=True):
 
 
 class Miscounts(Changes, frozen=True, kw_only=True):
+    """A source with wrong numbers of records."""
+
     number = "first"
 
 
 class CountsLinesWrongly(Changes, frozen=True, kw_only=True):
+    """A source with wrong numbers of lines."""
+
     number = "line"
 
 
 class ReadsMoreInParts(Lines, frozen=True, kw_only=True):
+    """A source whose parts have other documents than the file."""
+
     def read(self, part: Part) -> Iterator[Document]:
         for document in super().read(part):
             yield dataclasses.replace(document, adjusted={} if part.stop < 0 else {"moved": 1})
 
 
 class ReadsMoreInBatches(Lines, frozen=True, kw_only=True):
+    """A source whose batches have other documents."""
+
     def batches(self, part: Part) -> Iterator[Document]:
         for document in self.read(part):
             yield dataclasses.replace(document, doc_label="A")
@@ -164,28 +176,193 @@ def test_check_source__detects_wrong_files_and_parts(
         check_source(source(), [texts])
 
 
-def test_check_damaged__detects_text_in_messages_and_other_errors(texts: Path) -> None:
-    class Talks(Reads):
+class Table(Source, frozen=True, kw_only=True):
+    """A text per file, and a table `NAME.rows` of mentions beside it."""
+
+    suffixes = (".txt",)
+
+    def files(self, path: Path) -> list[Path]:
+        return [path, path.with_suffix(".rows")]
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        path = Path(part.path)
+        try:
+            text = path.read_text("utf-8")
+            spans = self.spans(path.with_suffix(".rows"), text)
+        except UnicodeDecodeError:
+            yield SetAside(path.stem, f"{path.name}:1", Reason("expected UTF-8, got other bytes"))
+        except (OSError, LookupError, ValueError) as error:
+            raise SourceError(f"{path.name}: {self.explain(error, text)}") from error
+        else:
+            yield Document(id=path.stem, text=text, spans=tuple(spans), place=f"{path.name}:1")
+
+    def spans(self, path: Path, _: str) -> list[Span]:
+        _, *rows = path.read_text("utf-8").splitlines() or [""]
+        return [Span(int(start), int(end), label) for start, end, label in map(str.split, rows)]
+
+    def explain(self, _: Exception, __: str) -> str:
+        return "expected rows of start, end and label, found others"
+
+
+class ForgetsTheTable(Table, frozen=True, kw_only=True):
+    """A source whose documents depend on a file that `files` does not name."""
+
+    def files(self, path: Path) -> list[Path]:
+        return [path]
+
+    def spans(self, path: Path, text: str) -> list[Span]:
+        return super().spans(path, text) if path.exists() else []
+
+
+class NeedsTheTable(ForgetsTheTable, frozen=True, kw_only=True):
+    """A source that cannot be read without a file that `files` does not name."""
+
+    spans = Table.spans
+
+
+class QuotesNumbers(Table, frozen=True, kw_only=True):
+    """A source whose messages have the message of `int`."""
+
+    def explain(self, error: Exception, _: str) -> str:
+        return str(error)
+
+
+class QuotesTheText(Table, frozen=True, kw_only=True):
+    """A source whose messages have the text."""
+
+    def explain(self, _: Exception, text: str) -> str:
+        return text
+
+
+class FailsWithoutTable(Table, frozen=True, kw_only=True):
+    """A source that fails if a table is missing."""
+
+    def spans(self, path: Path, text: str) -> list[Span]:
+        if not path.exists():
+            raise AttributeError
+        return super().spans(path, text)
+
+
+class FailsWithoutRows(Table, frozen=True, kw_only=True):
+    """A source that fails if a table has a header only."""
+
+    def spans(self, path: Path, text: str) -> list[Span]:
+        if path.exists() and path.read_bytes() == b"start end label\n":
+            raise ZeroDivisionError
+        return super().spans(path, text)
+
+
+class FailsWithoutOneRow(Table, frozen=True, kw_only=True):
+    """A source that fails if a row is missing."""
+
+    def spans(self, path: Path, text: str) -> list[Span]:
+        found = super().spans(path, text)
+        if len(found) == 2:
+            raise AttributeError
+        return found
+
+
+@pytest.fixture
+def tables(texts: Path) -> Path:
+    rows = "start end label\n0 8 Sweet\n9 14 Verb\n15 20 Cold\n"
+    for name in ("a.rows", "b.rows"):
+        (texts / name).write_text(rows, encoding="utf-8")
+    return texts
+
+
+@pytest.mark.parametrize("source", [ForgetsTheTable, NeedsTheTable])
+def test_check_source__detects_files_that_are_not_named(tables: Path, source: type[Source]) -> None:
+    check_source(Table(), [tables])
+    with pytest.raises(AssertionError, match="a file that `files` does not name"):
+        check_source(source(), [tables])
+    with pytest.raises(AssertionError, match="a file that `files` does not name"):
+        check_source(source(), [tables / "a.txt"])
+
+
+def test_check_source__compares_the_number_of_records_set_aside(texts: Path) -> None:
+    class Half(Reads):
+        """A source that reads half of the files."""
+
         change = staticmethod(
-            lambda document, part: (
+            lambda document, _: (
                 document
-                if Path(part.path).parent == texts
-                else SetAside("d", "a.txt:1", Reason("expected no Marzipan, got some"))
+                if document.id == "a"
+                else SetAside("b", "b.txt:1", Reason("expected a, got b"))
             )
         )
 
-    class Raises(Reads):
-        change = staticmethod(
-            lambda document, part: (
-                document if Path(part.path).parent == texts else raises(document, part)
-            )
-        )
+    globals()["Half"] = Half  # Makes it picklable.
+    Half.__qualname__ = "Half"
 
-    check_damaged(Reads(), [texts])
-    with pytest.raises(AssertionError, match="repeats the text: Marzipan"):
-        check_damaged(Talks(), [texts])
-    with pytest.raises(AssertionError, match="got KeyError"):
-        check_damaged(Raises(), [texts])
+    check_source(Half(), [texts], set_aside=1)
+    with pytest.raises(AssertionError, match=r"got 1, the first at b\.txt:1: expected a, got b"):
+        check_source(Half(), [texts])
+
+
+class Undescribed(Lines, frozen=True, kw_only=True):
+    """A source with an option that has no description."""
+
+    depth: int = 1
+
+
+class Undocumented(Lines, frozen=True, kw_only=True):
+    depth: Annotated[int, Meta(description="A number.")] = 1
+
+
+@pytest.mark.parametrize(
+    ("source", "promise"),
+    [
+        (Undescribed, r"Undescribed\.depth: expected a Meta"),
+        (Undocumented, "Undocumented: expected a docstring"),
+    ],
+)
+def test_check_source__wants_descriptions(texts: Path, source: type[Source], promise: str) -> None:
+    with pytest.raises(AssertionError, match=promise):
+        check_source(source(), [texts])
+
+
+@pytest.mark.parametrize(
+    ("source", "promise"),
+    [
+        (QuotesNumbers, r"a\.rows, with a word for a number: a message repeats the text: Quagmyxo"),
+        (QuotesTheText, r"a\.rows, deleted: a message repeats the text: colds, cures, marzipan"),
+        (FailsWithoutTable, r"a\.rows, deleted: .* got AttributeError"),
+        (FailsWithoutRows, r"a\.rows, cut after a line: .* got ZeroDivisionError"),
+        (FailsWithoutOneRow, r"a\.rows, without a line: .* got AttributeError"),
+    ],
+)
+def test_check_damaged__detects_errors(tables: Path, source: type[Source], promise: str) -> None:
+    check_damaged(Table(), [tables])
+    with pytest.raises(AssertionError, match=promise):
+        check_damaged(source(), [tables])
+
+
+def test_check_damaged__does_not_mistake_words_of_messages_for_words_of_the_text(
+    tmp_path: Path,
+) -> None:
+    text = "Expected text, found annotations beside the file with another line."
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "a.ann").write_text("T1\tX 0 13\tExpected text\n", encoding="utf-8")
+
+    check_damaged(Brat(), [tmp_path])
+
+
+def test_check_damaged__compares_words_of_packed_texts(texts: Path) -> None:
+    class Packed(Reads):
+        """A source of packed texts that quotes them."""
+
+        def read(self, part: Part) -> Iterator[Any]:
+            path = Path(part.path)
+            try:
+                yield Document(id=path.stem, text=zlib.decompress(path.read_bytes()).decode())
+            except zlib.error:
+                yield SetAside("d", "a.txt:1", Reason("expected no marzipan, got some"))
+
+    for path in texts.iterdir():
+        path.write_bytes(zlib.compress(path.read_bytes()))
+
+    with pytest.raises(AssertionError, match="repeats the text: marzipan"):
+        check_damaged(Packed(), [texts])
 
 
 class OfNeighbours(Terms):

@@ -13,7 +13,7 @@ import pytest
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
-from mslm_data.testing import check_source
+from mslm_data.testing import check_damaged, check_source
 from tests.source.formats import fixtures
 
 FIXTURES = sorted(
@@ -109,7 +109,11 @@ def test_source__passes_the_public_check(corpus: Corpus, is_broken: bool) -> Non
         assert corpus.fixture.broken is not None
         corpus.fixture.broken()
 
-    check_source(corpus.source, corpus.fixture.inputs)
+    check_source(corpus.source, corpus.fixture.inputs, set_aside=int(is_broken))
+
+
+def test_source__reports_damaged_files_without_their_text(corpus: Corpus) -> None:
+    check_damaged(corpus.source, corpus.fixture.inputs)
 
 
 def test_mentions__are_spans_or_counted(corpus: Corpus) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 from xml.etree.ElementTree import Element
 
 from msgspec import Meta
 
+from mslm_data.data.reason import Reason
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Record, WholeFile
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation, OffsetSource
+
+OTHER_TYPE = Reason("type of annotation not in source.types", is_rule=True)
+"""Reason for mentions that the option leaves out, which is not data loss."""
 
 
 class Gate(FormSource, OffsetSource, frozen=True, kw_only=True):
@@ -36,25 +39,27 @@ class Gate(FormSource, OffsetSource, frozen=True, kw_only=True):
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read the text of a file, and its annotations."""
-        try:
-            for _, element in elements(record.path, "TextWithNodes", "AnnotationSet"):
-                if element.tag == "TextWithNodes":
-                    found.text = "".join(element.itertext())
-                elif element.get("Name", "") == self.annotation_set:
-                    found.mentions += self._annotations(element)
-        except ValueError:
-            raise RecordError("expected nodes with numbers, got others") from None
+        annotations: list[Element] = []
+        for _, element in elements(record.path, "TextWithNodes", "AnnotationSet"):
+            if element.tag == "TextWithNodes":
+                found.text = "".join(element.itertext())
+            elif element.get("Name", "") == self.annotation_set:
+                annotations += element.iter("Annotation")
 
-    def _annotations(self, element: Element) -> Iterator[Annotation]:
-        for annotation in element.iter("Annotation"):
-            label = annotation.get("Type", "")
-            if label in self.types:
-                start, end = (
-                    int(annotation.get("StartNode", "")),
-                    int(annotation.get("EndNode", "")),
-                )
-                yield Annotation([(start, end)], label=label)
+        chosen = [item for item in annotations if item.get("Type", "") in self.types]
+        found.left_out[OTHER_TYPE] += len(annotations) - len(chosen)
+        found.lost = len(chosen)  # before reading offsets, which may fail
+        found.mentions = [_read_annotation(item) for item in chosen]
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise GATE XML. Used by `--source auto`."""
         return Guess("it is a GateDocument" if b"<GateDocument" in sample.head else "")
+
+
+def _read_annotation(item: Element) -> Annotation:
+    try:
+        start = int(item.get("StartNode", ""))
+        end = int(item.get("EndNode", ""))
+    except ValueError:
+        raise RecordError("expected nodes with numbers, got others") from None
+    return Annotation([(start, end)], label=item.get("Type", ""))

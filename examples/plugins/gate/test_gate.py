@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from mslm_data_gate import Gate
+from mslm_data_gate import OTHER_TYPE, Gate
 
-from mslm_data.data.document import Part, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.testing import check_damaged, check_source
 
 PAGE = """<?xml version='1.0' encoding='utf-8'?>
@@ -43,6 +43,14 @@ def test_read__gives_the_mentions(corpus: Path) -> None:
     assert [tuple(span)[:3] for span in document.spans] == [(0, 3, "Person"), (7, 12, "Location")]
 
 
+def test_read__counts_what_types_leaves_out(corpus: Path) -> None:
+    (document,) = Gate(types=("Token",)).read(Part(str(corpus / "train" / "a.xml")))
+
+    assert isinstance(document, Document)
+    assert len(document.spans) == 1
+    assert document.unplaced == {OTHER_TYPE: 2}
+
+
 def test_read__sets_aside_what_has_no_numbers(corpus: Path) -> None:
     path = corpus / "train" / "a.xml"
     path.write_text(PAGE.replace('EndNode="3"', 'EndNode="Ada"'), encoding="utf-8")
@@ -51,3 +59,4 @@ def test_read__sets_aside_what_has_no_numbers(corpus: Path) -> None:
 
     assert isinstance(aside, SetAside)
     assert "Ada" not in aside.reason.text
+    assert aside.mentions == 2

@@ -55,6 +55,8 @@ class Plugin(NamedTuple):
         """
         try:
             loaded = self.entry_point.load()
+        except PipelineError as error:  # an incomplete class
+            raise PipelineError(f"{self}: {error}") from None
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything
             missing = f" of {error.name}" if isinstance(error, ModuleNotFoundError) else ""
             raise PipelineError(

@@ -211,6 +211,11 @@ def test_registry__shipped_names_cannot_be_replaced(site: Path, registry, group,
         ("of_plugin:X", "", "AttributeError"),
         ("of_plugin:X", f"raise RuntimeError('{CANARY}')", "RuntimeError;"),
         ("of_plugin:X", "X = 3", "expected a class or a function, got int"),
+        (
+            "of_plugin:X",
+            "from mslm_data.source.form import FormSource\nclass X(FormSource): pass",
+            "class X: expected FormSource before a base of options",
+        ),
     ],
 )
 def test_load__names_the_broken_plugin(

@@ -44,7 +44,8 @@ from mslm_data.data.document import (
     SetAside,
 )
 from mslm_data.data.reason import Reason
-from mslm_data.errors import SourceError
+from mslm_data.errors import PipelineError, SourceError
+from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, json_rows, tags
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import elements
@@ -240,6 +241,23 @@ class FormSource:
     __slots__ = ()
 
     container: ClassVar[Container[Any]]
+
+    def __init_subclass__(cls) -> None:
+        """Check that a form is complete.
+
+        Raises:
+            PipelineError: Something is missing, or the bases are in the wrong order.
+        """
+        if Source not in cls.__mro__[cls.__mro__.index(FormSource) :]:
+            raise PipelineError(
+                f"class {cls.__name__}: expected FormSource before a base of options, such as "
+                "(FormSource, TextSource), got other bases"
+            )
+        for name in ("suffixes", "container"):
+            if not hasattr(cls, name):
+                raise PipelineError(f"class {cls.__name__}: expected a value of `{name}`, got none")
+        if cls.understand is FormSource.understand:
+            raise PipelineError(f"class {cls.__name__}: expected a method `understand`, got none")
 
     @abstractmethod
     def understand(self, record: Record, found: Findings) -> None:

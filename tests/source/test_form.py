@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.reason import Reason
+from mslm_data.errors import PipelineError
 from mslm_data.source import Source
 from mslm_data.source.form import (
     NO_TEXT,
@@ -77,6 +79,27 @@ class Passages(FormSource, OffsetSource, frozen=True, kw_only=True):
         else:
             found.text = record.content.read_text(encoding="utf-8")
             found.is_file = True
+
+
+def define(*bases: type, **attributes: Any) -> type:
+    """Define a form as a `class` statement does."""
+    return types.new_class("Mine", bases, {}, lambda body: body.update(attributes))
+
+
+@pytest.mark.parametrize(
+    ("bases", "attributes", "problem"),
+    [
+        ((TextSource, FormSource), {"suffixes": (".a",), "container": WholeFile()}, "FormSource b"),
+        ((FormSource, TextSource), {"container": WholeFile()}, "`suffixes`"),
+        ((FormSource, TextSource), {"suffixes": (".a",)}, "`container`"),
+        ((FormSource, TextSource), {"suffixes": (".a",), "container": WholeFile()}, "`understand`"),
+    ],
+)
+def test_form__names_what_its_class_lacks(
+    bases: tuple[type, ...], attributes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(PipelineError, match=f"^class Mine: .*{problem}"):
+        define(*bases, **attributes)
 
 
 def read(source: Source, path: Path, data: str, *, target_bytes: int = 10**9) -> list[Any]:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mslm_data.source import SOURCES
 from tests.fuzz.mutations import KINDS, Change, mutate
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watch import watched
@@ -25,11 +24,6 @@ changes = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-def test_targets__include_every_source() -> None:
-    for source in SOURCES.names():
-        assert any(f"{name}-".startswith(f"{source}-") for name in TARGETS), source
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -16,9 +16,10 @@ import mslm_data as md
 from mslm_data import plugins
 from tests import made
 from tests.cli.running import run
-from tests.support.plugins import EXAMPLES, put_example
+from tests.support.plugins import EXAMPLES, put, put_example
 
 NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if (folder / "pyproject.toml").exists())
+PLUGINS_PAGE = EXAMPLES.parents[1] / "docs" / "plugins.md"
 PAGE = """<GateDocument><TextWithNodes>Ada was seen in Ghent.
 
 She lives in Bruges, near Ghent.</TextWithNodes><AnnotationSet>
@@ -103,16 +104,21 @@ def test_plugin__passes_its_own_tests(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def page_of_plugins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the code of the page as the module `of_page`, and its corpus; change to the folder."""
+    code = re.findall(r"```python\n(.*?)```", PLUGINS_PAGE.read_text("utf-8"), re.DOTALL)
+    (folder / "of_page.py").write_text("\n".join(code), encoding="utf-8")
+    (folder / "tests" / "corpus").mkdir(parents=True)
+    (folder / "tests" / "corpus" / "a.story").write_text("Ada met Ada.\n" * 9, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "of_page", raising=False)
+    monkeypatch.chdir(folder)
+
+
 def test_page__plugins_pass_the_tests_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (EXAMPLES.parents[1] / "docs" / "plugins.md").read_text("utf-8")
-    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "of_page.py").write_text("\n".join(code), encoding="utf-8")
-    (tmp_path / "tests" / "corpus").mkdir(parents=True)
-    (tmp_path / "tests" / "corpus" / "a.story").write_text("Ada met Ada.\n" * 9, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    page_of_plugins(tmp_path, monkeypatch)
 
     module = importlib.import_module("of_page")
 
@@ -120,3 +126,19 @@ def test_page__plugins_pass_the_tests_of_the_page(
     assert len(tests) == 4
     for function in tests:
         function()
+
+
+def test_page__builds_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_of_plugins(tmp_path, monkeypatch)
+    put(tmp_path, "stories", {"mslm_data.sources": {"stories": "of_page:Stories"}})
+    plugins.find_plugins.cache_clear()
+    page = PLUGINS_PAGE.read_text("utf-8").replace("\\\n", "")
+
+    done = [
+        run(*command.split(), "--workers", "1")
+        for command in re.findall(r"^\$ mslm-data (build .*)$", page, re.MULTILINE)
+    ]
+
+    plugins.find_plugins.cache_clear()
+    assert [each.code for each in done] == [0, 0], done
+    assert md.load(tmp_path / "out" / "stories").labels == ("Person",)

@@ -23,6 +23,7 @@ covers the common cases:
 | several annotations per document | `versions`: choose with `VersionOptions` |
 | tables (CSV, TSV, parquet) | `tables`, `csv_records` |
 | XML | `elements` |
+| files beside each other, plain or `.gz` | `files`: `packed_or_plain`, `stem`, `ends_with` |
 | other lines | `files.lines`, `records.cut_filled_lines`, `records.cut_at_gaps` |
 """
 

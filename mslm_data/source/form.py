@@ -114,9 +114,12 @@ class Findings:
         sentences: Sentences of `text`. Default: None, the source has no sentences.
         placeholders: Placeholders of `text`.
 
-        words: Instead of `text`: the words of each sentence. Default: None.
+        words: Instead of `text`: the words of each sentence, such as `[["Ada", "met"], ["Bo"]]`.
+            They are joined by one space, except after `glued` words, and sentences by a newline. No
+            sentence is empty. Default: None.
         glued: Indices of words that no space follows, counted over the document.
-        spans: Mentions of words, counted over the document.
+        spans: Mentions of words, `WordSpan(start, end, label)` of `source.reading.tags`: half-open
+            ranges of words, counted over the document.
         late: Number of `spans` that begin with a continuing tag, such as I.
         late_by_i: Number of those that begin with I, as mentions of IOB1 do.
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mslm_data.builds.copies import check_equal_texts
-from mslm_data.builds.data_loss import check_all_labels, check_set_aside
+from mslm_data.builds.data_loss import add_up, check_all_labels, check_set_aside
 from mslm_data.builds.finish import finish, load_finished
 from mslm_data.builds.folder import Unfinished, is_built
 from mslm_data.builds.line_sink import (
@@ -39,6 +39,7 @@ from mslm_data.builds.tasks import FindDrops, Join, ReadUnit
 from mslm_data.builds.units import BuildUnits, Tell
 from mslm_data.builds.work import BuildWork
 from mslm_data.data.accounts import Counts
+from mslm_data.data.document import SetAside
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import WORTH_WORKERS, Preload, Run, start
 from mslm_data.io.files import write_whole
@@ -225,11 +226,13 @@ class Preview(NamedTuple):
         plan: The plan.
         labels: Label of each index.
         counts: Split -> counts of documents and mentions, before annotation.
+        set_aside: Documents that would be set aside.
     """
 
     plan: Plan
     labels: tuple[str, ...]
     counts: dict[str, Counts]
+    set_aside: list[SetAside]
 
 
 def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
@@ -244,7 +247,7 @@ def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
 
     Raises:
         BuildError: The folder was built from other inputs or options, or has other files; or the
-            build would end with an error about labels, ids or equal texts.
+            build would end with an error about documents set aside, labels, ids or equal texts.
         MslmDataError: The inputs or the pipeline are wrong.
     """
     identity = collect_identity(inputs, tokenizer)
@@ -262,10 +265,13 @@ def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> Preview:
 
     check_equal_texts(found, inputs)
     whole = check_all_labels(pipeline, outcomes.values())
-    counts = {split: Counts() for split in inputs.files}
-    for unit in plan.units:
-        counts[unit.split] += outcomes[unit.name].counts
-    return Preview(plan, pipeline.annotate.labels or tuple(whole.labels), counts)
+    counts = {}
+    for split in inputs.files:
+        of_split = [outcomes[unit.name] for unit in plan.units if unit.split == split]
+        check_set_aside(pipeline, split, of_split)
+        counts[split] = add_up(of_split).counts
+    labels = pipeline.annotate.labels or tuple(whole.labels)
+    return Preview(plan, labels, counts, whole.set_aside)
 
 
 def _count_bytes(inputs: Inputs) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -277,7 +278,20 @@ def _planned(out: Path, preview: Preview) -> dict[str, Any]:
             "documents": counts.written,
             "set_aside": counts.aside,
         }
-    return {"out": str(out), "dry_run": True, "labels": [*preview.labels], "splits": splits}
+
+    documents = Counter(document.reason for document in preview.set_aside)
+    first = {document.reason: document.place for document in reversed(preview.set_aside)}
+    reasons = [
+        {"documents": number, "first": first[reason], "reason": reason.text}
+        for reason, number in documents.most_common()
+    ]
+    return {
+        "out": str(out),
+        "dry_run": True,
+        "labels": [*preview.labels],
+        "splits": splits,
+        "reasons": reasons,
+    }
 
 
 def _together(reports: Mapping[str, Mapping[str, Any]], out: Path | None) -> dict[str, Any]:
@@ -357,6 +371,13 @@ def _print_plan(report: Mapping[str, Any]) -> None:
     echo(plain(f"{report['out']}: would be built; labels {labels}"))
     _print_splits([report], _PLANNED, folders=False)
     _print_files(report)
+    for each in report["reasons"]:
+        echo(
+            plain(
+                f"{each['documents']:,} would be set aside, first at {each['first']}: "
+                f"{each['reason']}"
+            )
+        )
 
 
 def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:

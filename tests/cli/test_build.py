@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -129,6 +130,25 @@ def test_build__dry_run_rejects_the_folder_of_another_build(tmp_path: Path) -> N
     assert other.code == 1
     assert "holds what was built from something else; different: pipeline.encode" in other.err
     assert made.tree(tmp_path / "out") == before
+
+
+def test_build__dry_run_says_why_documents_would_be_set_aside(tmp_path: Path) -> None:
+    rows = ['{"text": "A cold."}\n'] * 9
+    (tmp_path / "a.jsonl").write_text("".join([*rows, "{\n"]), encoding="utf-8")
+    words = ["build", "--source", "text", "--input", tmp_path / "a.jsonl", "--tokenizer", VOCAB]
+    words += ["--out", tmp_path / "out", "--dry-run", "--set", "source.duplicates=keep"]
+
+    accepted = run(*words, "--set", "source.max_loss=0.5")
+    listed = run(*words, "--set", "source.max_loss=0.5", "--json")
+    refused = run(*words, "--set", "source.max_loss=0.05")
+
+    assert accepted.code == 0, accepted.err
+    assert re.search(r"^1 would be set aside, first at a\.jsonl:10: expected ", accepted.out, re.M)
+    (reason,) = listed.json["reasons"]
+    assert (reason["documents"], reason["first"]) == (1, "a.jsonl:10")
+    assert refused.code == 1
+    assert "at most 5% of the documents set aside (source.max_loss), got 1 of 10" in refused.err
+    assert "first at a.jsonl:10" in refused.err
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -107,7 +107,11 @@ def check_source(source: Source, inputs: Sequence[Path], *, set_aside: int = 0) 
                 _require(bool(_REASON.match(record.reason.text)), "a reason is `expected …, got …`")
                 aside.append(record)
         ids = [record.id for record in records if isinstance(record, Document)]
-        _require(len(set(ids)) == len(ids), f"read: ids of '{split}' are not unique")
+        _require(
+            len(set(ids)) == len(ids),
+            f"read: ids of '{split}' are not unique; if a document has several files, `find` "
+            "returns one of them",
+        )
         num_documents += len(ids)
     _require(num_documents > 0, "read: expected documents in the inputs, got none")
 

@@ -270,6 +270,17 @@ def tables(texts: Path) -> Path:
     return texts
 
 
+class OfTwoSuffixes(Table, frozen=True, kw_only=True):
+    """A source that finds texts, and their tables as documents of their own."""
+
+    suffixes = (".txt", ".rows")
+
+
+def test_check_source__wants_one_file_per_document(tables: Path) -> None:
+    with pytest.raises(AssertionError, match="not unique; if a document has several files"):
+        check_source(OfTwoSuffixes(), [tables])
+
+
 @pytest.mark.parametrize("source", [ForgetsTheTable, NeedsTheTable])
 def test_check_source__detects_files_that_are_not_named(tables: Path, source: type[Source]) -> None:
     check_source(Table(), [tables])

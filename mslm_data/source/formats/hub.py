@@ -62,6 +62,7 @@ class Hub(RowSource, frozen=True, kw_only=True):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".arrow", *json_rows.SUFFIXES)
+    by_content: ClassVar[bool] = False
     container = ByFile(lambda path: _JSON if ends_with(path, json_rows.SUFFIXES) else _ARROW)
     name = "hub"
 

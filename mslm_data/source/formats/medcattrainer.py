@@ -81,6 +81,7 @@ class MedcatTrainer(RowSource, frozen=True, kw_only=True):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    by_content: ClassVar[bool] = False
     container = _Documents()
     name = "medcattrainer"
     shapes = (replace(MEDCATTRAINER, fits=lambda _: True, version=_version),)

@@ -62,6 +62,7 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = json_rows.SUFFIXES
+    by_content: ClassVar[bool] = True
     container: ClassVar[Container[Any]] = JsonRows()
     shapes: ClassVar[tuple[Shape, ...]] = SHAPES
     name: ClassVar[str]
@@ -191,8 +192,14 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise rows by the shape of the first ones; see `Source.sniff`."""
-        rows = map(_as_columns, self.first_values(sample))
-        return self.guess(sample.path, [row for row in rows if row is not None])
+        values = map(_as_columns, self.first_values(sample))
+        rows = [row for row in values if row is not None]
+        guess = self.guess(sample.path, rows)
+        # Any program may keep JSON in a file with its own suffix, such as `.ipynb`.
+        if guess.problem and not ends_with(sample.path, self.suffixes):
+            may_be_read = any(look_like_mentions(value) for row in rows for value in row.values())
+            return guess if may_be_read else Guess()
+        return guess
 
     def first_values(self, sample: Sample) -> list[object]:
         """Return the complete JSON values of a file's beginning; if it has none, of more of it."""
@@ -291,15 +298,27 @@ class LabelStudio(RowSource, frozen=True, kw_only=True):
 
     If a task has several annotations, the one marked as ground truth is read, or else the one
     selected by `of_several`, by creation time. "all" joins their mentions; in JSON-MIN it reads the
-    first row of each id and sets the others aside. Cancelled annotations, predictions, drafts,
-    relations and choices are ignored. Tasks without annotations are counted and not read.
-    `annotator` is the number, name or address in `completed_by`.
+    first row of each id and sets the others aside. Cancelled annotations, drafts, relations and
+    choices are ignored. Tasks without annotations are counted and not read. `annotator` is the
+    number, name or address in `completed_by`.
+
+    Predictions, which are the results of models, are read instead of annotations only with
+    `predictions`; `annotator` is then a model, in `model_version`.
 
     A region with several labels becomes several mentions. Label Studio's offsets count UTF-16 code
     units, as in JavaScript; `offsets = "auto"` detects this from the words in each region.
     """
 
     name = "label-studio"
+
+    predictions: Annotated[
+        bool, Meta(description="Read the predictions of tasks instead of their annotations.")
+    ] = False
+
+    @property
+    def reads_predictions(self) -> bool:
+        """Whether predictions are read instead of annotations."""
+        return self.predictions
 
 
 class Doccano(RowSource, frozen=True, kw_only=True):
@@ -347,12 +366,12 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
     if any(find_shape(row) is not TEXT for row in first):
         return {}
 
-    # Candidates for the text are columns with several words in some row.
+    # Candidates for the text are columns with several words in some row. Chinese has no spaces.
     texts = {
         name: None
         for row in first
         for name, value in _values_of(row)
-        if isinstance(value, str) and " " in value.strip()
+        if isinstance(value, str) and (" " in value.strip() or not value.isascii())
     }
     mentions = {
         name: None

@@ -18,7 +18,7 @@ from mslm_data.source.reading.records import RecordError
 Cells = Mapping[str, Any]
 """A row: column -> value."""
 
-LABELS = ("label", "labels", "type", "tag", "entity_type")
+LABELS = ("label", "labels", "type", "tag", "entity_type", "label_type")
 """Keys of a mention's label. The first one in a mention is used."""
 
 _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")

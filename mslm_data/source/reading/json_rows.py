@@ -22,11 +22,15 @@ from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
+_OF_LINES = (".jsonl", ".ndjson")
+"""Suffixes of files with one row per line. The content of others shows it."""
 
 _BEGINNING_BYTES = 1 << 20
 _BEGINNING_ROWS = 1000
 _FIRST_BYTES = 1024
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
+_PAIR = re.compile(r'\[\s*"')
+"""Beginning of an array that is one row: spaCy's pair of a text and its entities."""
 
 
 def cut(part: Part, options: TextReading, *, target_bytes: int) -> Iterator[Part]:
@@ -65,11 +69,10 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
         head: First bytes of the file.
     """
     text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
-    if ends_with(path, ".json") and text.startswith("["):
-        text = text[1:]
+    is_array = not ends_with(path, _OF_LINES) and text.startswith("[")
     # `raw_decode` stops at the first incomplete row.
     decoder = json.JSONDecoder()
-    end = 0
+    end = int(is_array and not _PAIR.match(text))
     while begin := _BETWEEN_ROWS.match(text, end):
         try:
             row, end = decoder.raw_decode(text, begin.end())
@@ -137,8 +140,8 @@ def _texts(part: Part, options: TextReading) -> Iterator[NumberedLine]:
 
 
 def _elements(data: bytes) -> list[msgspec.Raw]:
-    """Return the elements of an array, or a single object."""
-    if data.lstrip().startswith(b"{"):
+    """Return the elements of an array, or a single object or pair."""
+    if data.lstrip().startswith(b"{") or _PAIR.match(data[:_FIRST_BYTES].decode(errors="replace")):
         return [msgspec.json.decode(data, type=msgspec.Raw)]
     return msgspec.json.decode(data, type=list[msgspec.Raw])
 
@@ -196,10 +199,10 @@ def _in_words(error: Exception) -> str:
 def _of_lines(path: Path, options: TextReading) -> bool:
     """Return whether a file has one row per line.
 
-    A `.json` file has not if it begins with `[`, or with an object whose first line is no JSON and
-    is followed by no object.
+    A file without the suffix of such files has not if it begins with `[`, or with an object whose
+    first line is no JSON and is followed by no object.
     """
-    if not ends_with(path, ".json"):
+    if ends_with(path, _OF_LINES):
         return True
     data = options.utf8(path, 0, _FIRST_BYTES).removeprefix(BOM_UTF8).lstrip()
     if data.startswith(b"["):

@@ -292,3 +292,67 @@ def test_sniff__never_shows_a_word_as_key(number: int, name: str, tmp_path: Path
     assert guess.problem
     assert "Smith" not in guess.problem
     assert JsonLines().list_columns(path) == []
+
+
+LINES = [
+    {"originalText": "Had gout.", "entities": [{"label_type": "D", "start_pos": 4, "end_pos": 8}]},
+    {"originalText": "治疗痛风。", "entities": [{"label_type": "D", "start_pos": 2, "end_pos": 4}]},
+]
+PAIR = ["Had gout.", {"entities": [[4, 8, "D"]]}]
+
+
+def texts(inputs: list[Path], source: JsonLines | None = None) -> list[tuple[str, list[str]]]:
+    """Return the texts and the words of mentions."""
+    source = source or JsonLines()
+    return [
+        (document.text, [document.text[span.start : span.end] for span in document.spans])
+        for path in source.find(inputs)["train"]
+        for document in source.read(Part(str(path)))
+        if isinstance(document, Document)
+    ]
+
+
+@pytest.mark.parametrize("is_array", [True, False])
+def test_find__knows_rows_by_content(tmp_path: Path, is_array: bool) -> None:
+    path = tmp_path / "own.txt"
+    lines = "\n".join(map(json.dumps, LINES))
+    path.write_text(json.dumps(LINES) if is_array else lines, "utf-8-sig")
+    (tmp_path / "LICENSE").write_text("[Do what you want.]\n", "utf-8")
+    guess = JsonLines().sniff(Sample(path, path.read_bytes()))
+
+    assert guess.options == {"text_column": "originalText", "mentions_column": "entities"}
+    expected = [("Had gout.", ["gout"]), ("治疗痛风。", ["痛风"])]
+    assert texts([tmp_path], JsonLines(**guess.options)) == expected
+    assert texts([path], JsonLines(**guess.options)) == expected
+
+
+def test_sniff__asks_about_rows_told_by_content() -> None:
+    row = b'{"title": "A b", "body": "C d", "entities": [{"name": "D", "from": 0, "end": 1}]}'
+
+    assert not JsonLines().sniff(Sample(Path("own.txt"), row)).problem
+    row = row.replace(b"from", b"first_offset")
+    assert "source.text_column" in JsonLines().sniff(Sample(Path("own.txt"), row)).problem
+
+
+@pytest.mark.parametrize(
+    "head", [b'{"cells": [{"source": "x"}]}', b"[Verse 1]\nA.", b"1\tA\tO\n", b'{"a": 1}', b"{{x}}"]
+)
+def test_sniff__leaves_other_files_to_others(head: bytes) -> None:
+    guess = JsonLines().sniff(Sample(Path("a.ipynb"), head))
+
+    assert not guess.why
+    assert not guess.problem
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(PAIR, 1), ([PAIR, PAIR], 2), ([PAIR], 1)], ids=["pair", "two", "one"]
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_read__takes_a_pair_for_one_row(
+    tmp_path: Path, value: object, number: int, indent: int | None
+) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(value, indent=indent), "utf-8")
+
+    assert texts([path]) == number * [("Had gout.", ["gout"])]
+    assert JsonLines().sniff(Sample(path, path.read_bytes())).why

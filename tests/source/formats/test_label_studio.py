@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
+from mslm_data.errors import SourceError
 from mslm_data.source import Sample
-from mslm_data.source.formats.row_sources import LabelStudio
+from mslm_data.source.formats.row_sources import JsonLines, LabelStudio
 from tests.source.formats.fixtures.label_studio import region, task
 
 OTHER = NotChosen("another annotation of a document that is read")
@@ -112,3 +113,48 @@ def test_sniff__recognises_a_long_first_task(tmp_path: Path) -> None:
     head = path.read_bytes()[: 64 << 10]
 
     assert "tasks" in LabelStudio().sniff(Sample(path, head)).why
+
+
+def _predicted(text: str, *predictions: tuple[str, str]) -> dict[str, Any]:
+    value = {"start": 0, "end": 4, "text": text[:4]}
+    return {
+        "data": {"text": text},
+        "predictions": [
+            {
+                "model_version": model,
+                "result": [
+                    {"type": "labels", "to_name": "text", "value": value | {"labels": [name]}}
+                ],
+            }
+            for model, name in predictions
+        ],
+    }
+
+
+def test_read__asks_whether_predictions_are_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps([_predicted("Gout.", ("a", "X"), ("b", "Y"))]), "utf-8")
+    part = Part(str(path))
+
+    assert LabelStudio().sniff(Sample(path, path.read_bytes())).why
+    with pytest.raises(SourceError, match=r"tasks\.json:1: .* predictions = true"):
+        [*LabelStudio().read(part)]
+    with pytest.raises(SourceError, match="--source label-studio"):
+        [*JsonLines().read(part)]
+
+    for options, label in (({}, "Y"), ({"of_several": "first"}, "X"), ({"annotator": "a"}, "X")):
+        [document] = LabelStudio(predictions=True, **options).read(part)
+        assert isinstance(document, Document)
+        assert document.spans == (Span(0, 4, label),)
+
+
+def test_read__does_not_ask_if_other_tasks_are_annotated(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.json"
+    task = _predicted("Gout.", ("a", "X"))
+    annotated = {**task, "annotations": task["predictions"], "predictions": []}
+    path.write_text(json.dumps([{**task, "annotations": []}, annotated]), "utf-8")
+
+    found = [*LabelStudio().read(Part(str(path)))]
+
+    assert isinstance(found[0], NotChosen)
+    assert isinstance(found[1], Document)

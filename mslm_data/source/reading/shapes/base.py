@@ -121,6 +121,11 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
         return VersionOptions(annotator=self.annotator, of_several=self.of_several)
 
     @property
+    def reads_predictions(self) -> bool:
+        """Whether predictions of Label Studio are read instead of annotations."""
+        return False
+
+    @property
     def label_of_concepts(self) -> str:
         """Label of mentions with a concept and no label; "cui" uses the concept."""
         return self.untyped

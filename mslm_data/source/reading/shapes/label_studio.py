@@ -16,8 +16,10 @@ from mslm_data.source.reading.shapes.base import RowsFile, Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
-_OF_TASK = ("annotations", "completions")
+_ANNOTATIONS = ("annotations", "completions")
 """Column of a task's annotations; called completions before version 1.0."""
+_PREDICTIONS = ("predictions",)
+"""Column of the results of models."""
 
 
 # Tasks --------------------------------------------------------------------------------------------
@@ -25,15 +27,24 @@ _OF_TASK = ("annotations", "completions")
 
 def _is_task(row: Cells) -> bool:
     return isinstance(row.get("data"), Mapping) and any(
-        isinstance(row.get(name), list) for name in _OF_TASK
+        isinstance(row.get(name), list) for name in (*_ANNOTATIONS, *_PREDICTIONS)
     )
 
 
+def _versions_in(row: Cells, columns: Sequence[str]) -> list[Any]:
+    """Return a task's annotations, or its predictions."""
+    return cells.objects(row.get(cells.first_filled(row, columns) or "", []))
+
+
 def _read_task(row: Cells, file: RowsFile, found: Findings) -> None:
-    """Read a task. Predictions, drafts, relations, choices and written texts are ignored."""
-    annotations = [
-        cells.mapping(annotation) for annotation in row[cells.first_filled(row, _OF_TASK) or ""]
-    ]
+    """Read a task. Drafts, relations, choices and written texts are ignored.
+
+    Predictions are read only if the options ask for them.
+    """
+    columns = _PREDICTIONS if file.options.reads_predictions else _ANNOTATIONS
+    annotations = [cells.mapping(annotation) for annotation in _versions_in(row, columns)]
+    if not annotations and not file.options.reads_predictions:
+        _check_not_predictions(row, file)
     reasons = file.options.versions.chosen(map(_version_of_annotation, annotations))
     whys = [
         _why_left_out(annotation, reason)
@@ -62,13 +73,25 @@ def _read_task(row: Cells, file: RowsFile, found: Findings) -> None:
             found.mentions += mentions
 
 
+def _check_not_predictions(row: Cells, file: RowsFile) -> None:
+    """Raise if a task has predictions, and the first tasks of the file have nothing else."""
+    tasks = filter(_is_task, file.first)
+    if _versions_in(row, _PREDICTIONS) and not any(
+        _versions_in(task, _ANNOTATIONS) for task in tasks
+    ):
+        raise SourceError(
+            "expected tasks with annotations, got predictions only, which are the results of a "
+            "model; to read them, use --source label-studio with [source] predictions = true"
+        )
+
+
 def _version_of_annotation(annotation: Cells) -> Version | None:
-    """Return the annotator and time of a task's annotation, None if it was cancelled."""
+    """Return the annotator or model and the time of an annotation, None if it was cancelled."""
     if _is_cancelled(annotation):
         return None
     return Version(
         document="",
-        annotators=_names(annotation.get("completed_by")),
+        annotators=_names(annotation.get("completed_by", annotation.get("model_version"))),
         time=str(annotation.get("created_at") or ""),
         is_preferred=annotation.get("ground_truth") is True,
     )
@@ -189,11 +212,10 @@ def _labels(value: Cells) -> object:
 
 def _has_labels(row: Cells) -> bool:
     """Return whether a task has a region with labels, in an annotation or a prediction."""
-    annotated = [*(row.get("annotations") or ()), *(row.get("completions") or ())]
-    annotated += row.get("predictions") or ()
     return any(
         "to_name" in result and _mentions(result)
-        for annotation in annotated
+        for column in (*_ANNOTATIONS, *_PREDICTIONS)
+        for annotation in row.get(column) or ()
         if isinstance(annotation, Mapping)
         for result in annotation.get("result") or ()
         if isinstance(result, Mapping)
@@ -205,7 +227,7 @@ TASK = Shape(  # data, annotations[].result[].value
     fits=_is_task,
     read=_read_task,
     texts=frozenset({"data"}),
-    columns=frozenset(_OF_TASK),
+    columns=frozenset((*_ANNOTATIONS, *_PREDICTIONS)),
     source="label-studio",
     why="its tasks have data, results and to_name",
     shows=_has_labels,

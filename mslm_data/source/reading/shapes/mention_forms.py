@@ -25,6 +25,7 @@ STARTS = (
     "start_char",
     "startOffset",
     "start_position",
+    "start_pos",
     "start_idx",
     "start_byte",
 )
@@ -34,6 +35,7 @@ ENDS = (
     "end_char",
     "endOffset",
     "end_position",
+    "end_pos",
     "end_idx",
     "end_byte",
     "limit_byte",

@@ -1,9 +1,9 @@
-"""Reads Hugging Face datasets: saved folders, parquet, JSON lines, or datasets of the hub."""
+"""Reads Hugging Face datasets: saved folders, files of rows, or datasets of the hub."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -11,17 +11,20 @@ import msgspec
 from msgspec import Meta
 
 from mslm_data import _optional
+from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import ArrowRows, ByFile, JsonRows
+from mslm_data.source.form import ArrowRows, ByFile, Container, JsonRows, Record, TableRows
 from mslm_data.source.formats.row_sources import RowSource, find_shape
-from mslm_data.source.reading import arrow_rows, json_rows
+from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
+from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import COLUMNS
 from mslm_data.source.reading.shapes.base import RowOptions
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import parse_split
+from mslm_data.source.reading.tables import TableReader, read_layout
 
 T = TypeVar("T")
 
@@ -48,12 +51,55 @@ def _columns(options: RowOptions, path: Path) -> frozenset[str]:
     )
 
 
-_ARROW = ArrowRows(_columns)
-_JSON = JsonRows()
+class _Tables(TableRows["Hub"]):
+    """A record for each row of a `.csv` or `.tsv` table, with lists and objects decoded."""
+
+    def records(self, options: Hub, part: Part, /) -> Iterator[Record | SetAside]:
+        for record in super().records(options, part):
+            if isinstance(record, Record):
+                try:
+                    row = {name: cells.parse_cell(text) for name, text in record.content.items()}
+                except RecordError as error:
+                    yield SetAside(record.id, record.place, error.reason)
+                    continue
+                record = record._replace(content=row)  # noqa: PLW2901 - with decoded cells
+            yield record
+
+
+def _table(options: Hub, path: Path) -> TableReader:
+    """Return the reader of all columns of a table, named in lower case unless an option does."""
+    named = (options.id_column, options.text_column, options.mentions_column, options.doc_label)
+    spelling = {name.casefold(): name for name in named}
+    layout = read_layout(path, options, separator="", header=True)
+    return TableReader(
+        columns={spelling.get(name, name): name for name in layout.names},
+        keys=(),
+        separator=layout.separator,
+        text=options,
+        quotes=True if ends_with(path, ".csv") else "auto",
+    )
+
+
+_TABLES = (".csv", ".tsv")
+_CONTAINERS: Mapping[tuple[str, ...], Container[Any]] = {
+    json_rows.SUFFIXES: JsonRows(),
+    _TABLES: _Tables(_table),
+    (".parquet", ".arrow"): ArrowRows(_columns),
+}
+"""Suffixes of files -> container of their rows."""
+
+
+def _find_container(path: Path) -> Container[Any]:
+    return next(
+        container for suffixes, container in _CONTAINERS.items() if ends_with(path, suffixes)
+    )
 
 
 class Hub(RowSource, frozen=True, kw_only=True):
     """Rows of Hugging Face datasets: parquet, Arrow, saved folders, or a dataset of the hub.
+
+    So are rows of `.csv` and `.tsv` tables whose cells hold lists, in JSON or as Python writes
+    them, or words and their tags divided by blanks. Columns of tables are named in any case.
 
     Rows have the shapes of `jsonl`. Names of integer tags come from the file's features
     (ClassLabel), or else from `tag_names`. A document without an id is called `{file}:{number}`,
@@ -61,9 +107,9 @@ class Hub(RowSource, frozen=True, kw_only=True):
     Code of a dataset is never run.
     """
 
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".arrow", *json_rows.SUFFIXES)
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".arrow", *json_rows.SUFFIXES, *_TABLES)
     by_content: ClassVar[bool] = False
-    container = ByFile(lambda path: _JSON if ends_with(path, json_rows.SUFFIXES) else _ARROW)
+    container = ByFile(_find_container)
     name = "hub"
 
     dataset: Annotated[
@@ -105,17 +151,20 @@ class Hub(RowSource, frozen=True, kw_only=True):
         """Return why a file of a saved dataset has no rows; see `Source.disowns`."""
         if _is_own(path):
             return "it belongs to a saved dataset and holds no rows of its own"
+        if ends_with(path, _TABLES):
+            has_evidence = self.sniff(Sample(path, b"")).why
+            return "" if has_evidence else "its rows hold neither words with tags nor mentions"
         return super().disowns(path) if ends_with(path, json_rows.SUFFIXES) else ""
 
     def names_of(self, path: Path) -> Mapping[str, Sequence[str]]:
         """Return column -> names of its integers, from the features of the file."""
-        if ends_with(path, json_rows.SUFFIXES):
+        if ends_with(path, (*json_rows.SUFFIXES, *_TABLES)):
             return {}
         return arrow_rows.class_names(arrow_rows.schema(path))
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the columns of a file; see `Source.list_columns`."""
-        if ends_with(path, json_rows.SUFFIXES):
+        if ends_with(path, (*json_rows.SUFFIXES, *_TABLES)):
             return super().list_columns(path)
         return [*arrow_rows.schema(path).names]
 

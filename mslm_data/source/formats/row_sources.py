@@ -10,13 +10,14 @@ import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
     Container,
@@ -43,6 +44,7 @@ _FIRST_SIZE = 1 << 20
 """Maximum size of the first rows that decide how a file is read, in characters."""
 _LONGER_HEAD = 1 << 20
 """Size of the beginning that is searched for a row if the first one is long."""
+_NAMES_FILE = "label.json"
 _HOLD_TEXT = frozenset[str]().union(*(shape.texts | {shape.in_file[0]} for shape in SHAPES))
 """Columns of rows that are documents or contain documents. Such a row has at least one of them."""
 
@@ -107,8 +109,18 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
                 return
 
     def _settle(self, path: Path) -> RowsFile:
-        first = [*self.first_rows(path)]
-        return RowsFile(options=self, shapes=self.shapes, first=first, names=self.names_of(path))
+        return RowsFile(
+            options=self,
+            shapes=self.shapes,
+            first=[*self.first_rows(path)],
+            names=self.names_of(path),
+            names_beside=_find_names(path).names,
+        )
+
+    def files(self, path: Path) -> list[Path]:
+        """Return a file of rows, and the file beside it that names its integers."""
+        beside = _find_names(path)
+        return [path, *filter(None, [beside.path])]
 
     def names_of(self, path: Path) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - overridden
         """Return column -> names of its integers, if the file has names."""
@@ -229,6 +241,29 @@ def _settle(
 ) -> RowsFile:
     """Return what the rows of a file share. The cache serves the parts of a file."""
     return msgspec.json.decode(options, type=kind)._settle(Path(path))
+
+
+class _Names(NamedTuple):
+    """Names of integers, and the file that lists them, None if there is none."""
+
+    path: Path | None = None
+    names: tuple[str, ...] = ()
+
+
+def _find_names(path: Path) -> _Names:
+    """Return the names in `label.json`, in the folder of a file of rows or in its parent.
+
+    It has the integer of each name, as tner's datasets have. The integers must be 0, 1, 2 ….
+    """
+    for folder in (path.parent, path.parent / ".."):
+        file = folder / _NAMES_FILE
+        try:
+            numbers = msgspec.json.decode(file.read_bytes(), type=dict[str, int])
+        except (OSError, *JSON_ERRORS):
+            continue
+        if numbers and sorted(numbers.values()) == [*range(len(numbers))]:
+            return _Names(file, tuple(sorted(numbers, key=numbers.__getitem__)))
+    return _Names()
 
 
 def _merge(record: Record, file: RowsFile, pieces: dict[Hashable, list[Any]]) -> Record | NotChosen:

@@ -5,6 +5,7 @@ Functions that read a value raise `RecordError` if it has another type than thei
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,15 @@ Cells = Mapping[str, Any]
 LABELS = ("label", "labels", "type", "tag", "entity_type", "label_type")
 """Keys of a mention's label. The first one in a mention is used."""
 
+_LONGEST_LITERAL = 1 << 20
+"""Maximum size of a list in Python's notation, in characters."""
+_LITERAL = re.compile(
+    r"""(?:[\[({\])},:\s]|(?:None|True|False|-?\d+(?:\.\d+)?|"""
+    r"""'(?:[^'\\\n]|\\(?:[\\'"nrt]|x\w\w|u\w{4}|U\w{8}))*+'|"""
+    r""""(?:[^"\\\n]|\\(?:[\\'"nrt]|x\w\w|u\w{4}|U\w{8}))*+")(?=\s*[,:\])}]))*+"""
+)
+"""Lists, tuples and objects in Python's notation, without operators. Values need commas between
+them, as Python joins neighbouring texts, which numpy writes."""
 _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
 
 
@@ -101,6 +111,32 @@ def parse_json_text(value: object) -> object:
         return msgspec.json.decode(value.encode())
     except (UnicodeEncodeError, *JSON_ERRORS):
         return value
+
+
+def parse_cell(value: str | None) -> object:
+    """Decode a cell of a table with a list or object, in JSON or in Python's notation as of pandas.
+
+    Other values are returned unchanged.
+    """
+    if not value or value.lstrip()[:1] not in ("[", "{", "("):
+        return value
+    decoded = parse_json_text(value)
+    is_text = isinstance(decoded, str)
+    if is_text and len(value) <= _LONGEST_LITERAL and _LITERAL.fullmatch(value):
+        try:
+            return _as_json(ast.literal_eval(value.strip()))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return value
+    return decoded
+
+
+def _as_json(value: object) -> object:
+    """Replace tuples with lists, as JSON has."""
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _as_json(item) for key, item in value.items()}
+    return value
 
 
 def mapping(value: object) -> Cells:

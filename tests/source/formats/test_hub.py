@@ -15,7 +15,7 @@ from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.errors import BuildError, MissingExtraError, SourceError
 from mslm_data.source import Sample
 from mslm_data.source.formats.hub import Hub
-from mslm_data.source.reading import arrow_rows
+from mslm_data.source.reading import arrow_rows, cells
 from tests import made
 from tests.source.tables import table
 
@@ -440,3 +440,163 @@ def test_read__reads_a_nested_text(tmp_path: Path) -> None:
     assert simple(read(Hub(text_column="doc.body"), [tmp_path])["train"]) == [
         ("train:0", "Gout hurts.", (Span(0, 4, "D"),))
     ]
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+TAGGED = [("Had gout", (Span(4, 8, "X"),)), ("No pain, today .", (Span(3, 8, "X"),))]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('sentence,labels\nHad gout,O B-X\n"No pain, today .",O B-X O O\n', {}),
+        ("Sentence\tLabels\nHad gout\tO B-X\nNo pain, today .\tO B-X O O\n", {}),
+        (
+            "tokens,ner_tags\n\"['Had', 'gout']\",\"['O', 'B-X']\"\n"
+            "\"['No', \"\"pain,\"\", 'today', '.']\",\"('O', 'B-X', 'O', 'O')\"\n",
+            {},
+        ),
+        (
+            'tokens;labels\n"[""Had"", ""gout""]";[0, 1]\n"[\'No\', \'pain,\', \'today\', \'\\x2e\']";'
+            "[0, 1, 0, 0]\n",
+            {"tag_names": ("O", "B-X")},
+        ),
+        (
+            'text,entities\nHad gout,"[(4, 8, \'X\')]"\n"No pain, today .",'
+            '"[{""start"": 3, ""end"": 8, ""label"": ""X""}]"\n',
+            {},
+        ),
+        (
+            "ID,Text,Marks\nc,Had gout,\"[{'start': 4, 'end': 8, 'label': 'X'}]\"\n"
+            'd,"No pain, today .","[[3, 8, ""X""]]"\n',
+            {"text_column": "Text", "mentions_column": "marks"},
+        ),
+    ],
+    ids=["blanks", "tsv", "python", "json", "mentions", "named"],
+)
+def test_read__reads_lists_in_tables(tmp_path: Path, text: str, options: dict[str, Any]) -> None:
+    path = tmp_path / f"own{'.tsv' if chr(9) in text else '.csv'}"
+    path.write_text(text, "utf-8")
+    source = Hub(**options)
+
+    found = read(source, [tmp_path], target_bytes=1)["train"]
+
+    assert [(d.text, d.spans) for d in found if isinstance(d, Document)] == TAGGED
+    if "mentions_column" not in options:
+        assert source.sniff(Sample(path, b"")).why
+
+
+def test_read__asks_for_the_names_of_integers_in_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("tokens,labels\n\"['A', 'b']\",\"[0, 1]\"\n", "utf-8")
+
+    with pytest.raises(SourceError, match=r"own\.csv:2: .*\[source\] tag_names ="):
+        read(Hub(), [path])
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["Had gout,O B-X O", '"Had gout""x"",O B-X', '"Had gout,O B-X'],
+    ids=["lengths", "quotes", "open"],
+)
+def test_read__sets_a_wrong_row_of_a_table_aside(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(f"sentence,labels\nHad gout,O B-X\n{row}\n", "utf-8")
+
+    first, wrong = read(Hub(), [path])["train"]
+
+    assert isinstance(first, Document)
+    assert isinstance(wrong, SetAside)
+    assert wrong.place == "own.csv:3"
+    if row.startswith("Had"):
+        assert wrong.mentions == 1
+        assert wrong.reason.text.startswith("expected a tag for each token, got 2 token(s) and 3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sentence,words,labels\n1,Had,O\n1,gout,B-X\n",
+        "Sentence #,Word,Tag\n1,Had,O\n1,gout,geo\n",
+        "sentence,tokens,tags\n1,Had,geo\n1,gout,geo\n",
+        "filename,start,end,label,text\na,4,8,X,had gout\n",
+        "subject_id,chartdate,text\n1,2020-01-01,Had gout again\n",
+        "text,label\nHad gout,B\nI do,I\n",
+        "text,labels\nHad gout,O\nOften,B-X\n",
+        "text,labels\nHad gout,\"[0, 1]\"\nFine,\"['a', 'b']\"\n",
+        "text\n[Had gout]\n",
+        "patient,age,sex\n1,30,F\n2,40,M\n",
+        "1,2\n3,4\n",
+        "tokens,tags\n['Had' 'gout'],['O' 'B-X']\n",
+    ],
+)
+def test_sniff__leaves_other_tables_to_others(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(text, "utf-8")
+
+    assert Hub().sniff(Sample(path, text.encode())) == ("", {}, "", "")
+    assert Hub().disowns(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("['a', \"b\\'\", '\\u00e9']", ["a", "b'", "é"]),
+        ("[(1, -2, None)]", [[1, -2, None]]),
+        ("{'a': [True, 0.5]}", {"a": [True, 0.5]}),
+        ("['a' 'b']", None),
+        ("[1+1]", None),
+        ("[f('a')]", None),
+        ("['a', open]", None),
+        ("[1 2]", None),
+        ("['\\d']", None),
+        ("{[]: 1}", None),
+        ("(" * 1000 + ")" * 1000, None),
+        ("['" + "a" * (1 << 20) + "']", None),
+        (" plain", None),
+        ("", None),
+    ],
+)
+def test_parse_cell__reads_lists_of_python_and_nothing_else(text: str, value: object) -> None:
+    assert cells.parse_cell(text) == (text if value is None else value)
+
+
+# Names in a file ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [".", ".."])
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+def test_read__takes_names_from_a_file_beside_the_rows(
+    tmp_path: Path, where: str, suffix: str
+) -> None:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    rows = [{"tokens": ["Had", "gout"], "tags": [0, 1]}]
+    path = folder / f"train{suffix}"
+    if suffix == ".json":
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    names = folder / where / "label.json"
+    names.write_text('{"B-X": 1, "O": 0}', "utf-8")
+
+    [found] = read(Hub(), [folder])["train"]
+    [other] = read(Hub(tag_names=("O", "B-Y")), [folder])["train"]
+
+    assert isinstance(found, Document)
+    assert isinstance(other, Document)
+    assert found.spans == (Span(4, 8, "X"),)
+    assert other.spans == (Span(4, 8, "Y"),)
+    assert [file.resolve() for file in Hub().files(path)] == [path, names.resolve()]
+
+
+@pytest.mark.parametrize("names", ['{"O": 0, "B-X": 2}', '["O", "B-X"]', '{"O": "0"}', "{", "{}"])
+def test_read__asks_for_names_if_a_file_beside_has_others(tmp_path: Path, names: str) -> None:
+    (tmp_path / "label.json").write_text(names, "utf-8")
+    path = tmp_path / "train.json"
+    path.write_text('{"tokens": ["Had", "gout"], "tags": [0, 1]}', "utf-8")
+
+    with pytest.raises(SourceError, match="tag_names"):
+        read(Hub(), [path])
+    assert Hub().files(path) == [path]

@@ -198,12 +198,14 @@ class RowsFile:
         shapes: Shapes. A row has the first one that fits it.
         first: First rows of the file.
         names: Column -> names of its integers, in order, if the file has names.
+        names_beside: Names of integers in any column, from a file beside it. Options precede them.
     """
 
     options: RowOptions
     shapes: Sequence[Shape]
     first: Sequence[Cells] = ()
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names_beside: Sequence[str] = ()
 
     # Decided by the first rows -------------------------------------------------------------------
 
@@ -412,7 +414,7 @@ class RowsFile:
             raise RecordError(
                 f"expected names or integers in column {self.quote(column)}, got another value"
             )
-        names = self.names.get(column, self.options.tag_names)
+        names = self.names.get(column) or self.options.tag_names or self.names_beside
         if not names:
             raise SourceError(
                 f"expected names in column {self.quote(column)}, got integers without names; set "

@@ -214,8 +214,9 @@ def count_mentions(row: object) -> int:
     for value in map(parse_json_text, row.values()):
         if look_like_mentions(value):
             return len(value) if isinstance(value, list) else 1
-        if isinstance(value, list) and value and all(map(_is_tag, value)):
-            return sum(tag[0] in "BSU" for tag in value)
+        items = value.split() if isinstance(value, str) else value
+        if isinstance(items, list) and items and all(map(_is_tag, items)):
+            return sum(tag[0] in "BSU" for tag in items)
     return -1
 
 

@@ -17,9 +17,10 @@ from mslm_data.source.reading.standoff import misplaced
 from mslm_data.source.reading.tags import WordSpan
 
 _WORDS = ("tokens", "words")
+_SENTENCES = (*_WORDS, "sentence", "text")
 _SPANS = ("entities", "ner", "spans", "mentions", "annotations", "ents")
 _TAGS = ("ner_tags", "tags", "labels")
-"""Columns of words, of mentions, and of a tag for each word."""
+"""Columns of words, of words in a text, of mentions, and of a tag for each word."""
 _LABELS = ("type", "label", "tag")
 
 
@@ -90,6 +91,17 @@ def _read_tags(row: Cells, file: RowsFile, found: Findings) -> None:
     values = cells.lookup(row, column)
     if not isinstance(values, list):
         raise RecordError(f"expected a list in column '{column}', got another value")
+    _set_tags(found, words, values, column, file)
+
+
+def _set_tags(
+    found: Findings, words: Sequence[str], values: Sequence[Any], column: str, file: RowsFile
+) -> None:
+    """Set the mentions of words by their tags.
+
+    Raises:
+        RecordError: There is another number of tags than of words, or a value is no tag.
+    """
     # Nearly all files have names, and `RowsFile.name` takes its time.
     are_names = set(map(type, values)) <= {str}
     row_tags = values if are_names else [file.name(tag, column) for tag in values]
@@ -123,7 +135,59 @@ WORDS_WITH_TAGS = Shape(  # tokens, ner_tags
     texts=frozenset(_WORDS),
     columns=frozenset(_TAGS),
     why="its rows have words with tags",
-    shows=lambda row: bool(_tag_columns(row)),
+    shows=lambda row: isinstance(_words_of(row), list) and bool(_tag_columns(row)),
+)
+
+
+# Words and tags in texts --------------------------------------------------------------------------
+
+
+class _Texts(NamedTuple):
+    """A text of words and one of tags, and the column of the tags."""
+
+    words: list[str]
+    tags: list[str]
+    column: str
+
+
+def _texts_of(row: Cells) -> _Texts | None:
+    """Return the words and the tags of a row with both in texts, divided by blanks; else None."""
+    column = cells.first_filled(row, _TAGS)
+    text = row.get(cells.first_filled(row, _SENTENCES) or "")
+    value = row.get(column or "")
+    if not column or not isinstance(text, str) or not isinstance(value, str):
+        return None
+    words = text.split()
+    row_tags = value.split()
+    # A single word may be the label of a text.
+    are_tags = bool(row_tags) and all(map(tags.is_tag, row_tags))
+    if not are_tags or (len(row_tags) == 1 and len(words) != 1):
+        return None
+    return _Texts(words, row_tags, column)
+
+
+def _show_texts(row: Cells) -> bool:
+    """Return whether a row certainly has words and tags. Rows of one word are tables of tokens."""
+    texts = _texts_of(row)
+    return texts is not None and len(texts.words) == len(texts.tags) > 1
+
+
+def _read_texts(row: Cells, file: RowsFile, found: Findings) -> None:
+    texts = _texts_of(row)
+    if texts is None:
+        raise RecordError("expected words and tags in texts, got others")
+    _set_words(found, [texts.words])
+    _set_tags(found, texts.words, texts.tags, texts.column, file)
+
+
+WORDS_AND_TAGS_IN_TEXTS = Shape(  # sentence "Had gout", labels "O B-X"
+    name="words and tags in texts",
+    fits=lambda row: _texts_of(row) is not None,
+    read=_read_texts,
+    texts=frozenset(_SENTENCES),
+    columns=frozenset(_TAGS),
+    why="its rows have words with tags",
+    shows=_show_texts,
 )
 
 

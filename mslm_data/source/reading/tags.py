@@ -238,11 +238,12 @@ def _split_layers(names: Sequence[str]) -> list[list[str]]:
     return [*layers.values()]
 
 
-def _split_several(name: str) -> list[str]:
+@functools.lru_cache(maxsize=4096)
+def _split_several(name: str) -> tuple[str, ...]:
     """Split `B-LOC,B-ORG` into tags. A name stays whole if a part of it is no tag with a label."""
     parts = _SEVERAL.split(name)
     are_tags = all(part == "O" or (len(part) > 1 and is_tag(part)) for part in parts)
-    return parts if are_tags else [name]
+    return tuple(parts) if are_tags else (name,)
 
 
 def decode_tags(

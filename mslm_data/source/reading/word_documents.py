@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
-from mslm_data.data.ragged import make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.source.reading.standoff import NO_LABEL, misplaced
 from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
@@ -31,10 +30,13 @@ def place_words(words: Sequence[str], *, glued: Collection[int] = ()) -> npt.NDA
     Words are separated by one character, except after the `glued` words.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
-    gaps = np.ones(len(words), np.int64)
-    gaps[list(glued)] = 0
-    starts = make_offsets(lengths + gaps)[:-1]
-    return np.stack([starts, starts + lengths], axis=1).astype(np.int32)
+    steps = lengths + 1
+    if glued:
+        steps[list(glued)] -= 1
+    ranges = np.empty((len(words), 2), np.int32)
+    ranges[:, 0] = steps.cumsum() - steps
+    ranges[:, 1] = ranges[:, 0] + lengths
+    return ranges
 
 
 def make_word_document(

@@ -102,9 +102,15 @@ def _set_tags(
     Raises:
         RecordError: There is another number of tags than of words, or a value is no tag.
     """
-    # Nearly all files have names, and `RowsFile.name` takes its time.
-    are_names = set(map(type, values)) <= {str}
-    row_tags = values if are_names else [file.name(tag, column) for tag in values]
+    # Nearly all files have names alone or integers alone, and `RowsFile.name` takes its time.
+    kinds = set(map(type, values))
+    if kinds <= {str}:
+        row_tags = values
+    elif kinds == {int}:
+        names = {number: file.name(number, column) for number in dict.fromkeys(values)}
+        row_tags = [names[number] for number in values]
+    else:
+        row_tags = [file.name(tag, column) for tag in values]
     if len(words) != len(row_tags):
         raise RecordError(
             f"expected a tag for each token, got {len(words)} token(s) and {len(row_tags)} tag(s)",

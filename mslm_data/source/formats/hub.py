@@ -76,15 +76,15 @@ def _table(options: Hub, path: Path) -> TableReader:
         keys=(),
         separator=layout.separator,
         text=options,
-        quotes=True if ends_with(path, ".csv") else "auto",
     )
 
 
 _TABLES = (".csv", ".tsv")
+_BINARY = (".parquet", ".arrow")
 _CONTAINERS: Mapping[tuple[str, ...], Container[Any]] = {
     json_rows.SUFFIXES: JsonRows(),
     _TABLES: _Tables(_table),
-    (".parquet", ".arrow"): ArrowRows(_columns),
+    _BINARY: ArrowRows(_columns),
 }
 """Suffixes of files -> container of their rows."""
 
@@ -107,7 +107,7 @@ class Hub(RowSource, frozen=True, kw_only=True):
     Code of a dataset is never run.
     """
 
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".arrow", *json_rows.SUFFIXES, *_TABLES)
+    suffixes: ClassVar[tuple[str, ...]] = (*_BINARY, *json_rows.SUFFIXES, *_TABLES)
     by_content: ClassVar[bool] = False
     container = ByFile(_find_container)
     name = "hub"
@@ -158,15 +158,15 @@ class Hub(RowSource, frozen=True, kw_only=True):
 
     def names_of(self, path: Path) -> Mapping[str, Sequence[str]]:
         """Return column -> names of its integers, from the features of the file."""
-        if ends_with(path, (*json_rows.SUFFIXES, *_TABLES)):
-            return {}
-        return arrow_rows.class_names(arrow_rows.schema(path))
+        if ends_with(path, _BINARY):
+            return arrow_rows.class_names(arrow_rows.schema(path))
+        return {}
 
     def list_columns(self, path: Path) -> list[str]:
         """Return the columns of a file; see `Source.list_columns`."""
-        if ends_with(path, (*json_rows.SUFFIXES, *_TABLES)):
-            return super().list_columns(path)
-        return [*arrow_rows.schema(path).names]
+        if ends_with(path, _BINARY):
+            return [*arrow_rows.schema(path).names]
+        return super().list_columns(path)
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise a dataset; see `Source.sniff`. Other sources recognise JSON."""

@@ -495,6 +495,16 @@ def test_read__asks_for_the_names_of_integers_in_a_table(tmp_path: Path) -> None
         read(Hub(), [path])
 
 
+def test_read__reads_quotes_in_a_table_with_tabs_as_pandas_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text('text\tlabels\n"Had ""gout"""\tO B-X\nHad gout\tO B-X\n', "utf-8")
+
+    first, _ = read(Hub(), [path])["train"]
+
+    assert isinstance(first, Document)
+    assert first.text == 'Had "gout"'
+
+
 @pytest.mark.parametrize(
     "row",
     ["Had gout,O B-X O", '"Had gout""x"",O B-X', '"Had gout,O B-X'],

@@ -196,8 +196,8 @@ def _check_share(
     raise BuildError(
         f"pipeline '{pipeline.name}', split '{split}': expected at most "
         f"{100 * pipeline.source.max_loss:g}% of the {what} (source.max_loss), got {number:,} of "
-        f"{total:,}{_list_losses(pipeline, lost, first)}\n"
-        "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
+        f"{total:,}{_list_losses(pipeline, lost, first)}\nmend it and run the same command again"
+        + ("; --set source.max_loss=1 goes on with what is left" if number < total else "")
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -71,11 +72,13 @@ class Candidate(NamedTuple):
         path: The file.
         below: Path below the input.
         folder: Name of the input if it is a folder, else "".
+        above: Folders by which the input differs from other inputs, the nearest last.
     """
 
     path: Path
     below: str
     folder: str = ""
+    above: tuple[str, ...] = ()
 
     @property
     def root(self) -> str:
@@ -158,7 +161,9 @@ def sort_by_split(
 
     1. the file name, such as `train.tsv`;
     2. the nearest folder below the input whose name has one;
-    3. the name of the input folder, if it is just a split, such as `dev`.
+    3. the nearest of the folders in which several inputs differ, as in `--input x/train-set/a
+       --input x/test-set/a`;
+    4. the name of the input folder, if it is just a split, such as `dev`.
 
     If no file has a split, all are `train`. If only some have, the others are ignored, unless they
     are likely to be wanted: see `_check_left_out`. A split word within a longer word, as in
@@ -254,6 +259,7 @@ def _find_by_content(
 
     Tests only the first files of each suffix, and takes all or none of that suffix.
     """
+    above = _above(inputs)
     for root in filter(Path.is_dir, inputs):
         # A folder may have thousands of other files, so test the first few of each suffix.
         by_ending: dict[str, list[Path]] = {}
@@ -264,7 +270,8 @@ def _find_by_content(
             filled = [path for path in paths if path.stat().st_size]
             if any(map(holds, filled[:_LOOKED_AT])):
                 for path in itertools.filterfalse(disowns, filled):
-                    yield Candidate(path, path.relative_to(root).as_posix(), root.resolve().name)
+                    below = path.relative_to(root).as_posix()
+                    yield Candidate(path, below, root.resolve().name, above[root])
 
 
 def assign(
@@ -330,7 +337,10 @@ def _find_split(candidate: Candidate, splits: Mapping[str, Sequence[str]]) -> st
         return _match_patterns(candidate.below, splits)
     if split := _nearest(candidate.below):
         return split
-    # A longer name of the input may only say where it is.
+    for name in reversed(candidate.above):
+        if split := parse_split(name):
+            return split
+    # A longer name of the only input may only say where it is.
     folder = candidate.folder
     return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
@@ -408,10 +418,20 @@ def _check_left_out(
         )
 
 
+def _above(inputs: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+    """Return for each input the folders below the one that contains all inputs, its own too."""
+    folders = {root: root.resolve() if root.is_dir() else root.resolve().parent for root in inputs}
+    if not folders:  # the source finds its files elsewhere
+        return {}
+    top = os.path.commonpath(folders.values())
+    return {root: folder.relative_to(top).parts for root, folder in folders.items()}
+
+
 def find_candidates(
     inputs: Sequence[Path], suffixes: Sequence[str], pattern: str = "*"
 ) -> Iterator[Candidate]:
     """Yield each input file that may be in the format; see `sort_by_split`."""
+    above = _above(inputs)
     for root in inputs:
         if root.is_file():
             if root.name.endswith(_BINARY) and not ends_with(root, suffixes):
@@ -419,12 +439,13 @@ def find_candidates(
                     f"{root}: expected a file ending with {', '.join(suffixes)}, got a binary "
                     f"table; check [source] use{_other_sources([root], suffixes)}"
                 )
-            yield Candidate(root, root.name)
+            yield Candidate(root, root.name, above=above[root])
         elif root.is_dir():
             folder = root.resolve().name
             for path in plain_files(root):
                 if ends_with(path, suffixes) and fits(path, pattern):
-                    yield Candidate(path, path.relative_to(root).as_posix(), folder)
+                    below = path.relative_to(root).as_posix()
+                    yield Candidate(path, below, folder, above[root])
         else:
             raise SourceError(
                 f"{root}: expected a file or a folder, found nothing there; check --input"
@@ -506,13 +527,15 @@ def unread(
         return {path.resolve() for path in as_given}
 
     excluded = apart_from.resolve() if apart_from else None
+    above = _above(inputs)
     read_files = []
     left = []
     for root in filter(Path.is_dir, inputs):
         folder = root.resolve().name
         built = {root: False}
         for path in every_file(root):
-            candidate = Candidate(path, path.relative_to(root).as_posix(), folder)
+            below = path.relative_to(root).as_posix()
+            candidate = Candidate(path, below, folder, above[root])
             # Most files are read, under the same path; resolving links takes longer than the rest.
             if path in as_given or path.resolve() in resolved():
                 read_files.append(candidate)

@@ -568,3 +568,21 @@ def test_sort_by_split__lists_all_of_a_few_files_to_copy(tmp_path: Path) -> None
         "splits = { train = ['*GWtrain.crf', 'Caesar.crf', 'Ovid.crf', 'Pliny.crf'], test = "
         "['*GWtest.crf'] }"
     )
+
+
+@pytest.mark.parametrize("end", ["", "/ner", "/ner/a.ann"])
+def test_sort_by_split__takes_splits_from_folders_in_which_inputs_differ(
+    tmp_path: Path, end: str
+) -> None:
+    folders = ["train-set", "dev-set1", "dev-set2", "test-set"]
+    write(tmp_path, *(f"my-test/{folder}/ner/a.ann" for folder in folders))
+    inputs = [Path(f"{tmp_path}/my-test/{folder}{end}") for folder in folders]
+
+    by_split = sort_by_split(inputs, suffixes=[".ann"], splits={})
+
+    assert names(by_split, tmp_path / "my-test") == {
+        "train": ["train-set/ner/a.ann"],
+        "validation": ["dev-set1/ner/a.ann", "dev-set2/ner/a.ann"],
+        "test": ["test-set/ner/a.ann"],
+    }
+    assert {*sort_by_split(inputs[:1], suffixes=[".ann"], splits={})} == {"train"}

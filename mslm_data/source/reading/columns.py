@@ -44,6 +44,7 @@ _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
 """Names of the word column that identify a header line, in any case."""
 _PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)?:")
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
+_LABEL_OF_WORDS = re.compile(r"[^\W\d_][\w./:+ -]*")
 _MOST_LABELS = 40
 _OUTSIDE = frozenset({"o", "0", "other", "others", "none", "null", "out", "outside", "_", "-"})
 """Words that may be the label outside mentions, in any case."""
@@ -358,7 +359,9 @@ def find_labels(rows: FirstRows) -> Labels | None:
         # A column of tags: the file is read with scheme "auto".
         if any(len(value) > 1 and tags.is_tag(value) for value in labels):
             return None
-        are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
+        # Only beside O, labels may have several words, which a table of measurements may have too.
+        pattern = _LABEL_OF_WORDS if outside == "O" else _LABEL
+        are_labels = all(map(pattern.fullmatch, labels)) and len(labels) <= _MOST_LABELS
         # Labels repeat. In a column of words, nearly every value is distinct.
         repeat = 0 < 2 * len(labels) <= len(rows.numbers) - num_outside
         are_suffixed = _are_suffixed(labels)

@@ -287,6 +287,11 @@ def test_settle__asks_about_a_prefix_of_words(tmp_path: Path) -> None:
         (["1 a P", "2 b O", "3 c P", "4 d O", "5 e O"], {"scheme": "label", "outside": "O"}),
         (["a P", "b O", "c Q", "d O", "e O"], {}),  # each label once
         (["a N", "b V", "c N", "d V", "e N"], {}),  # nothing is outside
+        (
+            ["a\tHeart Rate", "b\tO", "c\tHeart Rate", "d\tO", "e\tO"],
+            {"scheme": "label", "outside": "O"},
+        ),
+        (["a\tHEART RATE", "b\t0", "c\tHEART RATE", "d\t0", "e\t0"], {}),
         (["a 1", "b 0", "c 1", "d 0", "e 0"], {}),
         (["a P Q", "b O O", "c P Q", "d O O", "e O O"], {}),
         (["a B-P", "b O", "c B-P", "d O", "e O"], {}),

@@ -84,7 +84,7 @@ def test_recognises__tasks_and_rows() -> None:
 
     assert "tasks" in LabelStudio().sniff(Sample(path, json.dumps([given]).encode())).why
     assert (
-        "annotation_id"
+        "regions"
         in LabelStudio().sniff(Sample(path, json.dumps([least("A", 1, 1, "")]).encode())).why
     )
     assert not LabelStudio().sniff(Sample(path, b'[{"data": 1, "labels": []}]')).why
@@ -158,3 +158,17 @@ def test_read__does_not_ask_if_other_tasks_are_annotated(tmp_path: Path) -> None
 
     assert isinstance(found[0], NotChosen)
     assert isinstance(found[1], Document)
+
+
+@pytest.mark.parametrize("column", ["text", "data"])
+def test_read__reads_rows_of_regions_without_an_annotation_id(tmp_path: Path, column: str) -> None:
+    region = {"start": 0, "end": 4, "text": "Gout", "labels": ["Disease"]}
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps([{column: "Gout hurts.", "annotations": [region]}] * 2))
+
+    assert LabelStudio().sniff(Sample(path, path.read_bytes())).why
+    documents = [*LabelStudio().read(Part(str(path)))]
+
+    assert [[(span.start, span.end, span.label) for span in document.spans]
+            for document in documents if isinstance(document, Document)] == [
+        [(0, 4, "Disease")]] * 2  # fmt: skip

@@ -12,7 +12,7 @@ from mslm_data.source.form import Findings
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells, parse_json_text
 from mslm_data.source.reading.records import NAME_THE_TEXT, RecordError
-from mslm_data.source.reading.shapes.base import RowsFile, Shape
+from mslm_data.source.reading.shapes.base import TEXTS, RowsFile, Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
@@ -266,14 +266,12 @@ def _is_min(row: Cells) -> bool:
 def _read_min(row: Cells, file: RowsFile, found: Findings) -> None:
     """Read a row, which is one annotation: a task's data with its labels in other columns."""
     column = file.options.text_column
-    text = cells.lookup(row, "text" if column == "auto" else column)
+    if column == "auto":
+        column = cells.first_filled(row, TEXTS) or "text"
+    text = cells.lookup(row, column)
     if not isinstance(text, str) or not text:
         raise RecordError(
-            Reason(
-                "expected a text in column 'text', got none; name its column with [source] "
-                "text_column",
-                advice=NAME_THE_TEXT,
-            )
+            Reason("expected a text in column 'text', got none", advice=NAME_THE_TEXT)
         )
     found.text = text
     found.unit = "utf-16"
@@ -297,11 +295,11 @@ MIN = Shape(  # text, label [{start, end, text, labels}]
     name="Label Studio, JSON-MIN",
     fits=_is_min,
     read=_read_min,
-    texts=frozenset({"text"}),
+    texts=frozenset(TEXTS),
     columns=frozenset({"annotation_id", "annotator", "created_at", "lead_time"}),
     is_complete=False,
     source="label-studio",
-    why="its rows have an annotation_id beside lists of labels",
-    shows=lambda row: "annotation_id" in row and any(True for _ in _regions(row)),
+    why="its rows have lists of regions with labels",
+    shows=lambda row: any(True for _ in _regions(row)),
     version=_version_of_row,
 )

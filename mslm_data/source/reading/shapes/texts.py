@@ -99,7 +99,8 @@ def _read_text_with_mentions(row: Cells, file: RowsFile, found: Findings) -> Non
 
 
 def _has_text_and_mentions(row: Cells) -> bool:
-    return "text" in row and any(look_like_mentions(row.get(column)) for column in MENTIONS)
+    has_text = any(isinstance(row.get(name), str) for name in TEXTS)
+    return has_text and any(look_like_mentions(row.get(column)) for column in MENTIONS)
 
 
 _COLUMNS = frozenset({"sentences", "sents", *MENTIONS})

@@ -86,6 +86,25 @@ class Candidate(NamedTuple):
         return str(self.path).removesuffix(self.below)
 
 
+class _Input(NamedTuple):
+    """An input, with the names that may give the split of its files.
+
+    Attributes:
+        root: The file or folder.
+        folder: See `Candidate`.
+        above: See `Candidate`.
+    """
+
+    root: Path
+    folder: str
+    above: tuple[str, ...]
+
+    def candidate(self, path: Path) -> Candidate:
+        """Return a file of the input."""
+        below = path.name if path == self.root else path.relative_to(self.root).as_posix()
+        return Candidate(path, below, self.folder, self.above)
+
+
 class Unread(NamedTuple):
     """An input file that is not read: its path below the input, and the reason."""
 
@@ -259,19 +278,18 @@ def _find_by_content(
 
     Tests only the first files of each suffix, and takes all or none of that suffix.
     """
-    above = _above(inputs)
-    for root in filter(Path.is_dir, inputs):
+    for given in _compare(inputs):
+        if not given.root.is_dir():
+            continue
         # A folder may have thousands of other files, so test the first few of each suffix.
         by_ending: dict[str, list[Path]] = {}
-        for path in plain_files(root):
+        for path in plain_files(given.root):
             if not ends_with(path, suffixes):
                 by_ending.setdefault(ending(path), []).append(path)
         for paths in by_ending.values():
             filled = [path for path in paths if path.stat().st_size]
             if any(map(holds, filled[:_LOOKED_AT])):
-                for path in itertools.filterfalse(disowns, filled):
-                    below = path.relative_to(root).as_posix()
-                    yield Candidate(path, below, root.resolve().name, above[root])
+                yield from map(given.candidate, itertools.filterfalse(disowns, filled))
 
 
 def assign(
@@ -418,34 +436,35 @@ def _check_left_out(
         )
 
 
-def _above(inputs: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
-    """Return for each input the folders below the one that contains all inputs, its own too."""
-    folders = {root: root.resolve() if root.is_dir() else root.resolve().parent for root in inputs}
+def _compare(inputs: Sequence[Path]) -> list[_Input]:
+    """Return the inputs, each with the folders in which it differs from the others."""
+    folders = [root.resolve() if root.is_dir() else root.resolve().parent for root in inputs]
     if not folders:  # the source finds its files elsewhere
-        return {}
-    top = os.path.commonpath(folders.values())
-    return {root: folder.relative_to(top).parts for root, folder in folders.items()}
+        return []
+    top = os.path.commonpath(folders)
+    return [
+        _Input(root, folder.name if root.is_dir() else "", folder.relative_to(top).parts)
+        for root, folder in zip(inputs, folders, strict=True)
+    ]
 
 
 def find_candidates(
     inputs: Sequence[Path], suffixes: Sequence[str], pattern: str = "*"
 ) -> Iterator[Candidate]:
     """Yield each input file that may be in the format; see `sort_by_split`."""
-    above = _above(inputs)
-    for root in inputs:
+    for given in _compare(inputs):
+        root = given.root
         if root.is_file():
             if root.name.endswith(_BINARY) and not ends_with(root, suffixes):
                 raise SourceError(
                     f"{root}: expected a file ending with {', '.join(suffixes)}, got a binary "
                     f"table; check [source] use{_other_sources([root], suffixes)}"
                 )
-            yield Candidate(root, root.name, above=above[root])
+            yield given.candidate(root)
         elif root.is_dir():
-            folder = root.resolve().name
             for path in plain_files(root):
                 if ends_with(path, suffixes) and fits(path, pattern):
-                    below = path.relative_to(root).as_posix()
-                    yield Candidate(path, below, folder, above[root])
+                    yield given.candidate(path)
         else:
             raise SourceError(
                 f"{root}: expected a file or a folder, found nothing there; check --input"
@@ -527,15 +546,14 @@ def unread(
         return {path.resolve() for path in as_given}
 
     excluded = apart_from.resolve() if apart_from else None
-    above = _above(inputs)
     read_files = []
     left = []
-    for root in filter(Path.is_dir, inputs):
-        folder = root.resolve().name
-        built = {root: False}
-        for path in every_file(root):
-            below = path.relative_to(root).as_posix()
-            candidate = Candidate(path, below, folder, above[root])
+    for given in _compare(inputs):
+        if not given.root.is_dir():
+            continue
+        built = {given.root: False}
+        for path in every_file(given.root):
+            candidate = given.candidate(path)
             # Most files are read, under the same path; resolving links takes longer than the rest.
             if path in as_given or path.resolve() in resolved():
                 read_files.append(candidate)

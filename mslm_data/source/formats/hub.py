@@ -16,12 +16,12 @@ from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import ArrowRows, ByFile, Container, JsonRows, Record, TableRows
-from mslm_data.source.formats.row_sources import RowSource, find_shape
+from mslm_data.source.formats.row_sources import RowSource
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes import COLUMNS
-from mslm_data.source.reading.shapes.base import RowOptions
+from mslm_data.source.reading.shapes import COLUMNS, SHAPES
+from mslm_data.source.reading.shapes.base import RowOptions, find_shape
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import parse_split
 from mslm_data.source.reading.tables import TableReader, read_layout
@@ -176,7 +176,7 @@ class Hub(RowSource, frozen=True, kw_only=True):
             rows = [*self.first_rows(sample.path)]
         except SourceError:
             return Guess()
-        shown = [shape for row in rows if (shape := find_shape(row)).shows(row)]
+        shown = [shape for row in rows if (shape := find_shape(row, SHAPES)).shows(row)]
         return Guess(shown[0].evidence if shown else "")
 
     def _fetch(self) -> dict[str, list[Path]]:

@@ -32,7 +32,13 @@ from mslm_data.source.reading.encodings import marked, to_utf8
 from mslm_data.source.reading.files import HEAD_BYTES, ends_with, read_head
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import SHAPES
-from mslm_data.source.reading.shapes.base import RowOptions, RowsFile, Shape, objects_within
+from mslm_data.source.reading.shapes.base import (
+    RowOptions,
+    RowsFile,
+    Shape,
+    find_shape,
+    objects_within,
+)
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.texts import TEXT
 from mslm_data.source.reading.versions import OTHER_VERSION, UNAPPROVED, Version
@@ -225,7 +231,7 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
     def guess(self, path: Path, rows: Sequence[Cells]) -> Guess:  # noqa: ARG002 - overridden
         """Recognise rows whose shape names this source."""
         for row in rows:
-            shape = find_shape(row)
+            shape = find_shape(row, SHAPES)
             if shape.shows(row):
                 return Guess(shape.evidence if shape.source == self.name else "")
         return Guess()
@@ -384,11 +390,6 @@ def _lacks_approver(record: Record | SetAside | NotChosen) -> bool:
 # Guesses about unusual rows -----------------------------------------------------------------------
 
 
-def find_shape(row: Cells) -> Shape:
-    """Return the first shape that fits a row."""
-    return next(shape for shape in SHAPES if shape.fits(row))
-
-
 def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
     """Find the columns of text and mentions in rows with unusual column names.
 
@@ -398,7 +399,7 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
         taken, as in a text beside its masked copy.
     """
     first = rows[:_ROWS_TRIED]
-    if any(find_shape(row) is not TEXT for row in first):
+    if any(find_shape(row, SHAPES) is not TEXT for row in first):
         return {}
 
     # Candidates for the text are columns with several words in some row. Chinese has no spaces.

@@ -189,6 +189,11 @@ class Shape:
         return self.why or f"its rows are those of {self.name}"
 
 
+def find_shape(row: Cells, shapes: Sequence[Shape]) -> Shape:
+    """Return the first shape that fits a row."""
+    return next(shape for shape in shapes if shape.fits(row))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowsFile:
     """What the rows of a file share. Its first rows decide it, once.
@@ -305,7 +310,7 @@ class RowsFile:
 
     def find_shape(self, row: Cells) -> Shape:
         """Return the first shape that fits a row."""
-        return next(shape for shape in self.shapes if shape.fits(row))
+        return find_shape(row, self.shapes)
 
     def shape_of(self, row: Cells) -> Shape:
         """Return the shape of a row: the file's, unless it does not fit or has new columns."""

@@ -169,7 +169,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
 
     def disowns(self, path: Path) -> str:
         """Return why a file has no lines of a token and a tag; see `Source.disowns`."""
-        rows = FirstRows.from_lines(tagged_lines.head(self.beginning(path, _FEW_BYTES)))
+        rows = FirstRows.from_bytes(self.beginning(path, _FEW_BYTES))
         tag = self._tag_columns()[0]
         is_other = have_no_tags(rows, tag, _IS_TAG[self.scheme]) or (
             # Any word is a valid label, so a list of names looks like words with labels.
@@ -289,9 +289,9 @@ class Conll(TextSource, frozen=True, kw_only=True):
         """
         schemes: dict[str, Path] = {}
         bare: list[Path] = []
+        others: list[Path] = []
         for path in paths:
-            lines = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
-            rows = FirstRows.from_lines(lines)
+            rows = FirstRows.from_bytes(self.beginning(path, tagged_lines.HEAD_BYTES))
             prefix = find_prefix(rows) if self.word_prefix is None else ""
             if prefix:
                 raise SourceError(
@@ -300,16 +300,17 @@ class Conll(TextSource, frozen=True, kw_only=True):
                 )
             if rows.numbers and have_no_tags(rows, self._tag_columns()[0], _IS_TAG[self.scheme]):
                 bare.append(path)
-            elif self.scheme == "label":
+                continue
+            others.append(path)
+            if self.scheme == "label":
                 scheme = find_scheme(rows, self.columns(path), self.outside)
                 if scheme:
                     schemes.setdefault(scheme, path)
 
-        tagged = [path for path in paths if path not in bare]
-        if tagged and bare:
+        if others and bare:
             raise SourceError(
                 f"{plain(bare[0].name)}: expected a token and a tag as in other files, got lines "
-                f"without tags; {keep_only(tagged)}"
+                f"without tags; {keep_only(others)}"
             )
         for scheme in ("auto", "suffix"):
             if scheme in schemes:
@@ -359,7 +360,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
 def _first_rows(head: bytes, encoding: Encoding) -> FirstRows:
     """Return the rows of the whole lines at a file's beginning."""
     head = to_utf8(head, marked(head, encoding))
-    return FirstRows.from_lines(tagged_lines.head(head[: head.rfind(b"\n") + 1] or head))
+    return FirstRows.from_bytes(head[: head.rfind(b"\n") + 1] or head)
 
 
 def _several_schemes(scheme: str, schemes: Mapping[str, Path]) -> SourceError:

@@ -21,6 +21,7 @@ from mslm_data.source.reading.tagged_lines import (
     NAME_THE_TAGS,
     SIGN,
     TagColumns,
+    head,
     split_fields,
 )
 
@@ -75,6 +76,11 @@ class FirstRows:
     tabs: bool
     header: str
     names: list[str]
+
+    @classmethod
+    def from_bytes(cls, beginning: bytes) -> FirstRows:
+        """Take the rows in the whole lines of a file's beginning; see `from_lines`."""
+        return cls.from_lines(head(beginning))
 
     @classmethod
     def from_lines(cls, lines: Sequence[tuple[int, str]]) -> FirstRows:

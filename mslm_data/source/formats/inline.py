@@ -135,8 +135,7 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: The beginning of the file does not show the syntax.
         """
-        texts = _decode_lines(self.beginning(path, _BEGINNING))
-        found = {syntax: names for syntax in _MARKS if (names := _find_names(texts, syntax))}
+        found = _find_names(self.beginning(path, _BEGINNING))
         if self.syntax != "auto":
             return _Marks(self.syntax, found.get(self.syntax, set()))
         # In a short file without pairs of marks, any syntax will do.
@@ -187,9 +186,16 @@ def _decode_lines(data: bytes) -> list[str]:
     return [line.data.decode(errors="replace") for line in lines(data) if line.data.strip()]
 
 
-def _find_names(texts: Iterable[str], syntax: Syntax) -> set[str]:
-    """Return the names of the pairs in some lines."""
-    return {opening["name"] for text in texts for opening, _ in _pair_marks(text, syntax)[0]}
+@functools.lru_cache(maxsize=4)
+def _find_names(beginning: bytes) -> Mapping[Syntax, set[str]]:
+    """Return syntax -> names of its pairs in a beginning. Cached, for all parts of a file."""
+    texts = _decode_lines(beginning)
+    found: dict[Syntax, set[str]] = {}
+    for syntax in _MARKS:
+        names = {opening["name"] for text in texts for opening, _ in _pair_marks(text, syntax)[0]}
+        if names:
+            found[syntax] = names
+    return found
 
 
 def _label(mark: re.Match[str]) -> str:

@@ -73,7 +73,7 @@ class NameChoice:
 
 @dataclass(kw_only=True)
 class NameTally:
-    """What readers find besides names.
+    """Counts of names that are left out, and what occurs in the sources. Readers update it.
 
     Attributes:
         left_out: Reason -> number of names.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.pick import AnyPick, Pick
+from mslm_data.mask.strategy import Curriculum, Mixture, Recipe, Strategy
 from mslm_data.stats.counts import ALL_MASKED, MaskStats
 from mslm_data.stats.weights import SATURATED
 
@@ -15,12 +16,23 @@ def find_warnings(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
         yield f"{SATURATED}; lower --elm or raise --blm"
     if stats.all_masked:
         yield f"{ALL_MASKED}; lower the rates"
-    if "mentions" in strategy.needs and not stats.mentions:
+    if not stats.mentions and _masks_mentions(strategy):
         yield (
             "the strategy masks mentions, but no row has a mention; build the corpus with an "
             "annotator ([annotate] use), or choose a strategy without mentions, such as token"
         )
     yield from _limit(strategy, stats)
+
+
+def _masks_mentions(part: Strategy | AnyPick) -> bool:
+    """Return whether a strategy or pick reads mentions to mask them, and not to spare them."""
+    if isinstance(part, Recipe):
+        return any(map(_masks_mentions, part.picks))
+    if isinstance(part, Mixture | Curriculum):
+        return any(map(_masks_mentions, part.parts))
+
+    spares_mentions = isinstance(part, Pick) and part.eligible.where == "generic"
+    return "mentions" in part.needs and not spares_mentions
 
 
 def _limit(strategy: Strategy, stats: MaskStats) -> Iterator[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from mslm_data.cli.options import (
-    folders_or_urls_argument,
+    folder_or_url_argument,
     json_option,
     show_text_option,
     split_option,
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.shard.split import Rows
-    from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
+    from mslm_data.shard.split import Split
+    from mslm_data.stats import MaskStats, Scheme, SweepPoint
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
-@folders_or_urls_argument
+@folder_or_url_argument
 @split_option("to count", "Training needs the weights of its training split.")
 @strategy_options(several=False)
 @click.option(
@@ -60,55 +60,10 @@ if TYPE_CHECKING:
     metavar="N",
     help="Number of words to show, masked most often first.  [default: 0]",
 )
-@click.option(
-    "--batch-size",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Batch size in rows, or in packed rows with --row-tokens, to count batches too.",
-)
-@click.option(
-    "--batch-tokens",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Batch size in tokens with padding, to count batches too.",
-)
-@click.option(
-    "--row-tokens",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Length of packed rows in tokens, to count batches too.",
-)
-@click.option("--flat", is_flag=True, help="Count batches of one flat row each.")
-@click.option(
-    "--share",
-    "shares",
-    type=float,
-    multiple=True,
-    metavar="WEIGHT",
-    help="Weight of a folder in a mix, once per DIR in their order.  [default: by size]",
-)
-@click.option(
-    "--by",
-    type=click.Choice(["tokens", "rows"]),
-    help="Unit of the sizes and shares of a mix.  [default: tokens]",
-)
-@click.option(
-    "--temperature",
-    type=float,
-    metavar="T",
-    help="Temperature of a mix: folders are weighted by size ** (1 / T).  [default: 1]",
-)
-@click.option(
-    "--epoch-size",
-    metavar="N|WORD",
-    help="Size of a mix's epoch: a number of tokens (rows with --by rows), total, longest or "
-    "shortest, as in md.mix.  [default: total]",
-)
-@click.option("--bucketed", is_flag=True, help="Count batches of rows with similar lengths.")
 @show_text_option
 @json_option
 def command(
-    folders: tuple[Path | str, ...],
+    folder: Path | str,
     split: str,
     names: tuple[str, ...],
     elm: float | None,
@@ -119,15 +74,6 @@ def command(
     scheme: str,
     swept: bool,
     top: int,
-    batch_size: int | None,
-    batch_tokens: int | None,
-    row_tokens: int | None,
-    flat: bool,
-    bucketed: bool,
-    shares: tuple[float, ...],
-    by: str | None,
-    temperature: float | None,
-    epoch_size: str | None,
     show_text: bool,
     as_json: bool,
 ) -> None:
@@ -135,18 +81,12 @@ def command(
 
     N_ELM and N_BLM are the numbers of sub-word tokens masked as terms and as other words. They
     decide the loss weights of Abaho et al. 2024: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other
-    weighting schemes are printed beside these. With batch options, the steps of an epoch and their
-    padding are counted too.
-
-    Several folders are counted as a mix of md.mix: one epoch, in total and per folder. --seed then
-    also chooses its rows.
+    weighting schemes are printed beside these.
 
     \b
     Example:
         mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
         mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
-        mslm-data mask-stats shards/ncbi --batch-size 8 --row-tokens 1024
-        mslm-data mask-stats shards/pubmed shards/notes --share 0.7 --share 0.3
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.mask_tables import print_tables
@@ -161,33 +101,17 @@ def command(
         )
     chosen, schemes = _schemes(scheme)
 
-    # Open the folders, and check all options before counting, which may take minutes.
-    opened = [load(folder) for folder in folders]
+    # Open the folder, and check all options before counting, which may take minutes.
+    shards = load(folder)
     if top and not show_text:
-        _check_text_may_be_shown(opened)
-    rows = _rows(
-        opened,
-        split,
-        shares,
-        {"by": by, "temperature": temperature, "epoch_size": epoch_size},
-        epochs=epochs,
-    )
-
-    # All folders of a mix have the same tokenizer, so use the lexicons of the first one.
-    shards = opened[0]
+        _check_text_may_be_shown(shards)
+    rows = shards[split]
     ((name, strategy),) = make_strategies(shards, names, elm=elm, blm=blm, sets=sets).items()
     if swept and not has_both_rates(strategy):
         raise click.UsageError(
             f"--sweep: expected a strategy with the options elm and blm, got '{name}'"
         )
 
-    shape = {
-        "batch_size": batch_size,
-        "batch_tokens": batch_tokens,
-        "row_tokens": row_tokens,
-        "flat": flat,
-    }
-    batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
     counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, max_words=top)
     for warning in find_warnings(strategy, counted.stats):
         echo(f"warning: {warning}", err=True)
@@ -199,7 +123,7 @@ def command(
         "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_report(strategy, counted, batches, schemes, chosen),
+        **_report(strategy, counted, schemes, chosen),
     }
     if as_json:
         print_json(report)
@@ -212,20 +136,18 @@ class _Counted(NamedTuple):
 
     Attributes:
         stats: Counts of all rows.
-        parts: Counts of each split of a mix; empty for a single split.
         points: Counts at each pair of rates; empty without `--sweep`.
         words: Text, masked count and total count of the words masked most; None without
             `--top-words`.
     """
 
     stats: MaskStats
-    parts: Sequence[PartStats]
     points: Sequence[SweepPoint]
     words: Sequence[tuple[str, int, int]] | None
 
 
 def _count(
-    rows: Rows,
+    rows: Split,
     shards: Shards,
     strategy: Strategy,
     *,
@@ -245,12 +167,11 @@ def _count(
         swept: Whether to count at all pairs of rates too.
         max_words: Maximum number of words masked most; 0 for none.
     """
-    from mslm_data.stats import count_splits, mask_stats, sweep
+    from mslm_data.stats import mask_stats, sweep
 
-    chunks = _chunks(rows, seed)
+    chunks = _chunks(rows)
     return _Counted(
         stats=mask_stats(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs),
-        parts=count_splits(rows, strategy, seed=seed) if len(rows.splits) > 1 else (),
         points=sweep(chunks, strategy, seed=seed, epochs=epochs) if swept else (),
         words=_masked_most(shards, chunks, strategy, max_words, seed=seed, epochs=epochs)
         if max_words
@@ -261,7 +182,6 @@ def _count(
 def _report(
     strategy: Strategy,
     counted: _Counted,
-    batches: BatchStats | None,
     schemes: Sequence[Scheme],
     chosen: Scheme,
 ) -> dict[str, Any]:
@@ -270,21 +190,16 @@ def _report(
     Args:
         strategy: The strategy.
         counted: Its counts.
-        batches: Counts of batches; None if not counted.
         schemes: Weighting schemes to show.
         chosen: The scheme to mark.
     """
-    from mslm_data.cli.mask_tables import as_dict, batches_as_dict, mix_as_dicts, point_as_dict
+    from mslm_data.cli.mask_tables import as_dict, point_as_dict
     from mslm_data.stats import effective_rates
 
     report = {
         "rates": [rate._asdict() for rate in effective_rates(strategy, counted.stats)],
         **as_dict(counted.stats, schemes, chosen),
     }
-    if batches is not None:
-        report["batches"] = batches_as_dict(batches)
-    if counted.parts:
-        report["mix"] = mix_as_dicts(counted.parts, batches)
     if counted.points:
         report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
     if counted.words is not None:
@@ -293,65 +208,6 @@ def _report(
             for word, masked, occurrences in counted.words
         ]
     return report
-
-
-def _rows(
-    opened: Sequence[Shards],
-    split: str,
-    shares: Sequence[float],
-    how: Mapping[str, Any],
-    *,
-    epochs: int,
-) -> Rows:
-    """Return a split of one folder, or the mix of several.
-
-    Args:
-        opened: The folders.
-        split: Name of the split.
-        shares: Weight of each folder; empty for weights by size.
-        how: Other options of `md.mix`; None for a default.
-        epochs: Number of epochs to count.
-
-    Raises:
-        UsageError: Options of a mix cannot be combined, or there is one folder.
-        ShardError: The folders cannot be mixed.
-    """
-    from mslm_data.api.mixing import mix
-    from mslm_data.errors import ShardError
-
-    given = {name: value for name, value in how.items() if value is not None}
-    if len(opened) == 1:
-        options = [*(["--share"] if shares else []), *map(_option, given)]
-        if options:
-            raise click.UsageError(f"{', '.join(options)}: expected several folders, got one")
-        return opened[0][split]
-
-    if epochs > 1:
-        raise click.UsageError(
-            "--epochs: expected 1 for a mix, whose epochs have rows of their own each, got "
-            f"{epochs}; count one epoch"
-        )
-    if shares and len(shares) != len(opened):
-        raise click.UsageError(
-            f"--share: expected one for each of {len(opened)} folders, got {len(shares)}"
-        )
-    if str(given.get("epoch_size", "")).isdecimal():
-        given["epoch_size"] = int(given["epoch_size"])
-    try:
-        return mix(
-            dict(zip(opened, shares, strict=True)) if shares else opened, split=split, **given
-        )
-    except ValueError as error:
-        # Errors of `md.mix` begin with the argument, or with "mix" for a problem of the folders.
-        name, _, message = str(error).partition(":")
-        if name == "mix":
-            raise ShardError(str(error)) from None
-        raise click.UsageError(f"{_option(name)}:{message}") from None
-
-
-def _option(name: str) -> str:
-    """Return the command-line option for an argument of a function."""
-    return "--share" if name == "folders" else f"--{name.replace('_', '-')}"
 
 
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
@@ -368,51 +224,19 @@ def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
         raise click.UsageError(f"--{error}") from None
 
 
-def _check_text_may_be_shown(opened: Sequence[Shards]) -> None:
-    """Check that no folder has patients' text, because `--top-words` shows words.
+def _check_text_may_be_shown(shards: Shards) -> None:
+    """Check that the folder has no patients' text, because `--top-words` shows words.
 
     Raises:
-        ShardError: A folder has patients' text.
+        ShardError: The folder has patients' text.
     """
     from mslm_data.errors import ShardError
 
-    for shards in opened:
-        if shards.manifest.protected:
-            raise ShardError(
-                f"{shards.folder}: holds patients' text, which --top-words shows; pass --show-text "
-                "to see it"
-            )
-
-
-def _count_batches(
-    split: Rows, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
-) -> BatchStats | None:
-    """Count the batches of an epoch; None without batch options.
-
-    Args:
-        split: The rows: a split or a mix.
-        shape: Size options for `BatchOptions`.
-        bucketed: Whether batches have rows of similar lengths.
-        seed: Seed of the row order.
-        epochs: Number of epochs.
-
-    Raises:
-        UsageError: Options cannot be combined, or a row has more tokens than a batch.
-    """
-    from mslm_data.batches.batch_options import BatchOptions
-    from mslm_data.stats import batch_stats
-
-    if not bucketed and not any(shape.values()):
-        return None
-
-    try:
-        batch_options = BatchOptions(**shape, bucketed=bucketed, seed=seed)
-        return batch_stats(split, batch_options, epochs=epochs)
-    except ValueError as error:
-        # Errors name arguments, "row_tokens: expected ..."; show options, "--row-tokens: ...".
-        names, _, message = str(error).partition(":")
-        options = ", ".join(map(_option, names.split(", ")))
-        raise click.UsageError(f"{options}:{message}") from None
+    if shards.manifest.protected:
+        raise ShardError(
+            f"{shards.folder}: holds patients' text, which --top-words shows; pass --show-text "
+            "to see it"
+        )
 
 
 def _rate(strategy: Strategy, option: str) -> float:
@@ -421,7 +245,7 @@ def _rate(strategy: Strategy, option: str) -> float:
     return float(value) if isinstance(value, float | int) else 0.0
 
 
-def _chunks(rows: Rows, seed: int) -> Callable[[], Iterator[Examples]]:
+def _chunks(rows: Split) -> Callable[[], Iterator[Examples]]:
     """Return a function that yields the rows in chunks, with progress on stderr."""
     from mslm_data.cli.progress import counting
 
@@ -429,7 +253,7 @@ def _chunks(rows: Rows, seed: int) -> Callable[[], Iterator[Examples]]:
         done = 0
         with counting("mask-stats", "tokens") as show:
             show(0, rows.tokens)
-            for examples in rows.chunks(seed=seed):
+            for examples in rows.chunks():
                 yield examples
                 done += len(examples.input_ids.values)
                 show(done, rows.tokens)

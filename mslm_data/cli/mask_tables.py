@@ -9,10 +9,8 @@ from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
     from mslm_data.stats import (
-        BatchStats,
         LengthCounts,
         MaskStats,
-        PartStats,
         Scheme,
         SweepPoint,
     )
@@ -54,23 +52,6 @@ _HIDDEN = (
     "masked_word_entropy",
     "digest",
 )
-_BATCHES = (
-    "shape",
-    "bucketed",
-    "steps",
-    "rows",
-    "packed_rows",
-    "tokens",
-    "positions",
-    "fewest_tokens",
-    "most_tokens",
-    "steps_per_epoch",
-    "rows_per_step",
-    "tokens_per_step",
-    "rows_per_packed_row",
-    "padding",
-)
-_REALISED = ("realised_elm", "effective_blm")
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
@@ -126,33 +107,6 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
     }
 
 
-def batches_as_dict(batches: BatchStats) -> dict[str, Any]:
-    """Return the counts of an epoch's batches."""
-    return {count: getattr(batches, count) for count in _BATCHES}
-
-
-def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list[dict[str, Any]]:
-    """Return the counts of each split in an epoch of a mix.
-
-    Args:
-        parts: Counts of each split.
-        batches: Counts of the epoch's batches; None if not counted.
-    """
-    dicts = []
-    for part, stats in parts:
-        record = {
-            "name": part.name,
-            "share": part.share,
-            "rows": len(part.source),
-            "times": part.times,
-            **{count: getattr(stats, count) for count in (*_COUNTS, *_REALISED)},
-        }
-        if batches is not None:
-            record["tokens_per_step"] = stats.tokens / max(batches.steps, 1)
-        dicts.append(record)
-    return dicts
-
-
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print the JSON object as tables."""
     from mslm_data.stats.effective_rates import ROUNDED_UP, EffectiveRate
@@ -180,10 +134,6 @@ def print_tables(report: Mapping[str, Any]) -> None:
         _labels(report),
         _lengths(report),
     ]
-    if "mix" in report:
-        tables.append(_mix(report["mix"]))
-    if "batches" in report:
-        tables.append(_batches(report["batches"]))
     if "sweep" in report:
         tables.append(_sweep(report))
     if "top_words" in report:
@@ -273,47 +223,6 @@ def _lengths(report: Mapping[str, Any]) -> _Table:
         for side, counts in report["lengths"].items()
     ]
     return ("rows", "number", "tokens", "maskable", "N_ELM", "N_BLM"), rows
-
-
-def _mix(parts: Sequence[Mapping[str, Any]]) -> _Table:
-    """Return the table of a mix's splits."""
-    head = ["of the mix", "share", "rows", "times", "tokens", "mentions", "N_ELM", "N_BLM"]
-    head += ["mentions by ELM", "tokens by BLM"]
-    has_steps = "tokens_per_step" in parts[0]
-    if has_steps:
-        head.append("tokens a step")
-
-    rows = []
-    for part in parts:
-        row = [
-            part["name"],
-            f"{part['share']:.1%}",
-            part["sequences"],
-            f"{part['times']:.2f}",
-            *(part[count] for count in ("tokens", "mentions", "n_elm", "n_blm")),
-            *(f"{part[rate]:.2%}" for rate in _REALISED),
-        ]
-        if has_steps:
-            row.append(f"{part['tokens_per_step']:,.1f}")
-        rows.append(row)
-    return head, rows
-
-
-def _batches(batches: Mapping[str, Any]) -> _Table:
-    """Return the table of a training step on one rank."""
-    tokens = f"{batches['fewest_tokens']:,} to {batches['most_tokens']:,}"
-    rows = [
-        ("steps an epoch", f"{batches['steps_per_epoch']:,.1f}", ""),
-        ("tokens a step", f"{batches['tokens_per_step']:,.1f}", tokens),
-        ("rows a step", f"{batches['rows_per_step']:,.1f}", ""),
-    ]
-    if batches["packed_rows"] is not None:
-        rows.append(("rows a packed row", f"{batches['rows_per_packed_row']:,.1f}", ""))
-    places = batches["positions"] / max(batches["steps"], 1)
-    rows.append(("padding", f"{batches['padding']:.2%}", f"of {places:,.1f} places a step"))
-
-    like = ", of like length" if batches["bucketed"] else ""
-    return (f"batches of {batches['shape']}{like}", "", ""), rows
 
 
 def _sweep(report: Mapping[str, Any]) -> _Table:

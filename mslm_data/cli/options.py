@@ -49,11 +49,6 @@ folder_argument = click.argument("folder", type=FileOrFolder(), metavar="DIR")
 folder_or_url_argument = click.argument("folder", type=FolderOrUrl(), metavar="DIR")
 """A built folder as a `Path`, or its fsspec URL as text."""
 
-folders_or_urls_argument = click.argument(
-    "folders", type=FolderOrUrl(), nargs=-1, required=True, metavar="DIR..."
-)
-"""One or more built folders or URLs."""
-
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )

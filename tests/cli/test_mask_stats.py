@@ -274,51 +274,6 @@ def test_mask_stats__lists_top_words(built: Path) -> None:
     assert "occurrences" not in run("mask-stats", built).out
 
 
-def test_mask_stats__counts_batches_on_request(built: Path) -> None:
-    """The reference iterates `md.Batches` with the same options over two epochs."""
-    words = ("mask-stats", built, "--batch-size", "2", "--row-tokens", "100", "--epochs", "2")
-    batches = run(*words, "--json").json["batches"]
-    shown = " ".join(run(*words).out.split())
-    arrays = [
-        batch["attention_mask"]
-        for epoch in range(2)
-        for batch in md.Batches(
-            md.load(built)["train"], "joint", batch_size=2, row_tokens=100, epoch=epoch
-        )
-    ]
-
-    steps = len(arrays)
-    tokens = sum(int(array.sum()) for array in arrays)
-    places = sum(array.size for array in arrays)
-    assert (batches["steps"], batches["tokens"], batches["positions"]) == (steps, tokens, places)
-    for said in (
-        "batches of 2 packed rows of 100 tokens",
-        f"steps an epoch {steps / 2:,.1f}",
-        f"tokens a step {tokens / steps:,.1f}",
-        "rows a packed row",
-        f"padding {1 - tokens / places:.2%}",
-    ):
-        assert said in shown
-
-
-def test_mask_stats__counts_no_batches_without_batch_options(
-    built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("mslm_data.stats.batch_counts.EpochOrder")
-
-    done = run("mask-stats", built, "--json")
-
-    assert done.code == 0
-    assert "batches" not in done.json
-
-
-def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> None:
-    batches = run("mask-stats", built, "--bucketed", "--json").json["batches"]
-
-    assert (batches["shape"], batches["bucketed"]) == ("32 rows", True)
-    assert batches["packed_rows"] is batches["rows_per_packed_row"] is None
-
-
 def test_mask_stats__shows_patients_text_only_on_request(notes: Path) -> None:
     words = ("mask-stats", notes, "--top-words", "5")
     refused = run(*words)
@@ -352,12 +307,6 @@ WRONG_CALLS = [
         ["--strategy", "blm", "--sweep"],
         "--sweep: expected a strategy with the options elm and blm, got 'blm'",
     ),
-    (
-        ["--batch-size", "8", "--batch-tokens", "100"],
-        "--batch-size, --batch-tokens: expected one of them, got both",
-    ),
-    (["--row-tokens", "4"], "--row-tokens: expected room for a row of"),
-    (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
     (["--elm", "1.5"], "Invalid value for '--elm': 1.5 is not in the range 0<=x<=1"),
     (["--elm", "0.5", "--set", "elm=0.3"], "--set elm: cannot be combined with --elm"),
     (["--seed", str(2**63)], "9223372036854775808 is not in the range"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.split import Split
-    from mslm_data.stats import MaskStats, Scheme, SweepPoint
+    from mslm_data.stats import MaskStats, SweepPoint
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
@@ -40,11 +40,10 @@ if TYPE_CHECKING:
 @click.option(
     "--weights",
     "scheme",
+    type=click.Choice(["paper", "released"]),
     default="paper",
     show_default=True,
-    metavar="SCHEME",
-    help="Weighting scheme to mark, and to use in --sweep: paper, released, inverse-frequency, "
-    "effective-number[=BETA] or fixed=W_ELM,W_BLM.",
+    help="Weights to mark, and to use in --sweep: those of Eq. 5, or of the paper's released code.",
 )
 @click.option(
     "--sweep",
@@ -80,13 +79,13 @@ def command(
     """Count the tokens that a strategy masks in training with the same seed.
 
     N_ELM and N_BLM are the numbers of sub-word tokens masked as terms and as other words. They
-    decide the loss weights of Abaho et al. 2024: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other
-    weighting schemes are printed beside these.
+    decide the loss weights of Abaho et al. 2024: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. The
+    weights of the paper's released code are printed beside these.
 
     \b
     Example:
         mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
-        mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
+        mslm-data mask-stats shards/ncbi --sweep
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.mask_tables import print_tables
@@ -99,7 +98,6 @@ def command(
             f"--strategy: expected one, got {len(names)}; `mslm-data look` shows several side by "
             "side"
         )
-    chosen, schemes = _schemes(scheme)
 
     # Open the folder, and check all options before counting, which may take minutes.
     shards = load(folder)
@@ -123,7 +121,7 @@ def command(
         "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_report(strategy, counted, schemes, chosen),
+        **_report(strategy, counted, scheme),
     }
     if as_json:
         print_json(report)
@@ -179,49 +177,29 @@ def _count(
     )
 
 
-def _report(
-    strategy: Strategy,
-    counted: _Counted,
-    schemes: Sequence[Scheme],
-    chosen: Scheme,
-) -> dict[str, Any]:
+def _report(strategy: Strategy, counted: _Counted, scheme: str) -> dict[str, Any]:
     """Return the counts for `--json`.
 
     Args:
         strategy: The strategy.
         counted: Its counts.
-        schemes: Weighting schemes to show.
-        chosen: The scheme to mark.
+        scheme: The weighting scheme to mark.
     """
     from mslm_data.cli.mask_tables import as_dict, point_as_dict
     from mslm_data.stats import effective_rates
 
     report = {
         "rates": [rate._asdict() for rate in effective_rates(strategy, counted.stats)],
-        **as_dict(counted.stats, schemes, chosen),
+        **as_dict(counted.stats, scheme),
     }
     if counted.points:
-        report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
+        report["sweep"] = [point_as_dict(point, scheme) for point in counted.points]
     if counted.words is not None:
         report["top_words"] = [
             {"word": word, "masked": masked, "occurrences": occurrences}
             for word, masked, occurrences in counted.words
         ]
     return report
-
-
-def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
-    """Return the chosen scheme, and all schemes to show.
-
-    Raises:
-        UsageError: The scheme is unknown, or its numbers are wrong.
-    """
-    from mslm_data.stats import Scheme, schemes
-
-    try:
-        return Scheme.parse(text), schemes(text)
-    except ValueError as error:
-        raise click.UsageError(f"--{error}") from None
 
 
 def _check_text_may_be_shown(shards: Shards) -> None:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
-    from mslm_data.stats import (
-        LengthCounts,
-        MaskStats,
-        Scheme,
-        SweepPoint,
-    )
+    from mslm_data.stats import LengthCounts, MaskStats, SweepPoint
 
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The heading and the rows of a table."""
@@ -55,15 +50,16 @@ _HIDDEN = (
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
-def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict[str, Any]:
+def as_dict(stats: MaskStats, scheme: str) -> dict[str, Any]:
     """Return the counts for `--json`, without the options of the command.
 
     Args:
         stats: The counts.
-        schemes: Weighting schemes to show.
-        chosen: The scheme to mark.
+        scheme: The weighting scheme to mark.
     """
-    weights = {scheme.name: _weighed(scheme, stats) for scheme in schemes}
+    from mslm_data.stats.weights import SCHEMES
+
+    weights = {name: _weighed(name, stats) for name in SCHEMES}
     labels = {
         label: {
             "mentions": counts.mentions,
@@ -79,14 +75,14 @@ def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict
         "saturated": stats.weights.saturated,
         **{count: getattr(stats, count) for count in _HIDDEN},
         "weights": weights,
-        "chosen_weights": {"scheme": chosen.name, **weights[chosen.name]},
+        "chosen_weights": {"scheme": scheme, **weights[scheme]},
         "labels": labels,
         "mean_words": stats.mean_words,
         "lengths": {"shorter": _group(stats.shorter), "longer": _group(stats.longer)},
     }
 
 
-def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
+def point_as_dict(point: SweepPoint, scheme: str) -> dict[str, Any]:
     """Return the counts at one pair of rates of `--sweep`, with the chosen scheme's weights."""
     sides = {
         side: {**_group(counts), "realised_rate": point.rate(counts)}
@@ -98,7 +94,7 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         "blm": point.blm,
         "n_elm": point.whole.n_elm,
         "n_blm": point.whole.n_blm,
-        **_weighed(chosen, point.whole),
+        **_weighed(scheme, point.whole),
         "realised_rate": point.rate(point.whole),
         "realised_elm": point.realised_elm,
         "effective_blm": point.effective_blm,
@@ -272,8 +268,10 @@ def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _weighed(scheme: Scheme, counts: MaskStats | LengthCounts) -> dict[str, float]:
-    w_elm, w_blm = scheme.weigh(counts.n_elm, counts.n_blm)
+def _weighed(scheme: str, counts: MaskStats | LengthCounts) -> dict[str, float]:
+    from mslm_data.stats.weights import SCHEMES
+
+    w_elm, w_blm = SCHEMES[scheme](counts.n_elm, counts.n_blm)
     return {"w_elm": w_elm, "w_blm": w_blm}
 
 

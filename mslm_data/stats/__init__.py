@@ -17,13 +17,8 @@ from mslm_data.stats.mix_stats import PartStats, count_splits
 from mslm_data.stats.tally import count_row_words, mask_stats
 from mslm_data.stats.weights import (
     MaskSpecificWeights,
-    Scheme,
-    effective_number_weights,
-    fixed_weights,
-    inverse_frequency_weights,
     mask_specific_weights,
     released_weights,
-    schemes,
 )
 
 __all__ = [
@@ -36,21 +31,16 @@ __all__ = [
     "MaskStats",
     "MaskedWord",
     "PartStats",
-    "Scheme",
     "SweepPoint",
     "batch_stats",
     "count_row_words",
     "count_splits",
-    "effective_number_weights",
     "effective_rates",
     "first_batches",
-    "fixed_weights",
-    "inverse_frequency_weights",
     "mask_specific_weights",
     "mask_stats",
     "most_masked_words",
     "released_weights",
-    "schemes",
     "sweep",
     "word_texts",
 ]

@@ -1,8 +1,4 @@
-"""Loss weights of ELM and BLM tokens: Abaho et al. 2024, Eq. 2 to 5, and alternatives.
-
-All schemes compute weights from numbers of masked tokens. As in the paper, weights sum to 1, except
-those of `fixed`, so that schemes can be compared.
-"""
+"""Loss weights of ELM and BLM tokens, which sum to 1: Abaho et al. 2024, Eq. 2 to 5."""
 
 from __future__ import annotations
 
@@ -11,13 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mslm_data.registry import did_you_mean
-
 Weights: TypeAlias = tuple[float, float]
 """`(w_elm, w_blm)`."""
-
-BETA = 0.9999
-"""Default beta: the largest that Cui et al. 2019 use."""
 
 SATURATED = (
     "more tokens are masked by ELM than by BLM, so both clips of Eq. 3 fire and the weights of "
@@ -116,163 +107,22 @@ def released_weights(n_elm: int, n_blm: int) -> Weights:
     return _softmax(max(0.5, blm_raw), min(0.5, blm_raw))
 
 
-def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights:
-    """Return the given weights, for any number of masked tokens. They need not sum to 1.
-
-    Raises:
-        ValueError: A number of tokens is negative, or a weight is negative or not finite.
-    """
-    _check(n_elm, n_blm)
-    if not all(math.isfinite(weight) and weight >= 0 for weight in (w_elm, w_blm)):
-        raise ValueError(
-            f"weights: fixed needs two numbers of 0 or more, got {w_elm:g} and {w_blm:g}"
-        )
-    return float(w_elm), float(w_blm)
-
-
-def inverse_frequency_weights(n_elm: int, n_blm: int) -> Weights:
-    """Return weights in proportion to `1 / N_ELM` and `1 / N_BLM`.
-
-    For two kinds, this is Eq. 2 of Abaho et al. 2024 without clip and softmax: `w_elm = N_BLM /
-    (N_ELM + N_BLM)`. Both kinds have the same total weight, so terms weigh less if they are the
-    more frequent kind.
-
-    Args:
-        n_elm: Number of tokens masked by ELM in the training split.
-        n_blm: Number of tokens masked by BLM in the training split. If one of the numbers is 0, the
-            weights are `(0.5, 0.5)`, because the formula would give weight 0 to the other kind.
-
-    Raises:
-        ValueError: A number is negative.
-    """
-    _check(n_elm, n_blm)
-    return _shares(n_blm, n_elm)
-
-
-def effective_number_weights(n_elm: int, n_blm: int, beta: float = BETA) -> Weights:
-    """Return weights in proportion to `1 / E_n`, `E_n = (1 - beta**n) / (1 - beta)`.
-
-    Reference: Cui et al. 2019, Prop. 1. A beta of 0 gives equal weights, a beta near 1 inverse
-    frequencies. `E_n` is at most `1 / (1 - beta)`. With the paper's betas, 0.9 to 0.9999, counts
-    above about 100,000 tokens give equal weights, so large corpora need a larger beta. The paper's
-    weights sum to the number of classes, here 2; these sum to 1.
-
-    Args:
-        n_elm: Number of tokens masked by ELM in the training split.
-        n_blm: Number of tokens masked by BLM in the training split. If one of the numbers is 0, the
-            weights are `(0.5, 0.5)`, as in `inverse_frequency_weights`.
-        beta: In `[0, 1)`. Default: 0.9999.
-
-    Raises:
-        ValueError: A number is negative, or beta is out of range.
-    """
-    _check(n_elm, n_blm)
-    if not 0 <= beta < 1:
-        raise ValueError(f"weights: effective-number needs a beta in [0, 1), got {beta:g}")
-
-    return _shares(_effective_number(n_blm, beta), _effective_number(n_elm, beta))
-
-
-def _effective_number(count: int, beta: float) -> float:
-    """Return `1 - beta**count`, which is proportional to `E_n`."""
-    if beta == 0 or count == 0:
-        return float(count > 0)
-
-    # expm1 avoids the cancellation in `1 - beta**count` for beta near 1.
-    return -math.expm1(count * math.log(beta))
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """A named function from numbers of masked tokens to weights.
-
-    Attributes:
-        name: Name with its numbers, such as `paper` or `effective-number=0.9999`.
-        weigh: `(n_elm, n_blm)` -> `(w_elm, w_blm)`.
-    """
-
-    name: str
-    weigh: Callable[[int, int], Weights]
-
-    @classmethod
-    def parse(cls, text: str) -> Scheme:
-        """Parse a scheme, as given to `--weights`.
-
-        Args:
-            text: `paper`, `released`, `inverse-frequency`, `effective-number[=BETA]` or
-                `fixed=W_ELM,W_BLM`.
-
-        Raises:
-            ValueError: The name is unknown, or the numbers are wrong for the scheme.
-        """
-        name, equals, values = text.partition("=")
-        if name not in _SCHEMES:
-            raise ValueError(f"weights: unknown '{name}'{did_you_mean(name, _SCHEMES)}")
-        weigh, takes, default = _SCHEMES[name]
-
-        numbers = _parse_numbers(values) if equals else list(default)
-        if numbers is None or len(numbers) != takes:
-            raise ValueError(f"weights: expected {_FORMS[takes].format(name)}, got '{text}'")
-        weigh(1, 1, *numbers)  # raises if a number is out of range
-
-        full = f"{name}={','.join(f'{number:.12g}' for number in numbers)}" if takes else name
-        return cls(full, lambda n_elm, n_blm: weigh(n_elm, n_blm, *numbers))
-
-
-_SCHEMES: dict[str, tuple[Callable[..., Weights], int, tuple[float, ...]]] = {
-    "paper": (mask_specific_weights, 0, ()),
-    "released": (released_weights, 0, ()),
-    "inverse-frequency": (inverse_frequency_weights, 0, ()),
-    "effective-number": (effective_number_weights, 1, (BETA,)),
-    "fixed": (fixed_weights, 2, ()),
+SCHEMES: dict[str, Callable[[int, int], Weights]] = {
+    "paper": mask_specific_weights,
+    "released": released_weights,
 }
-"""Name -> function, number of values after `=`, and their defaults."""
-
-_FORMS = ("{0} alone", "{0} or {0}=BETA", "{0}=W_ELM,W_BLM")
-"""Syntax of a scheme, by its number of values."""
-
-
-def schemes(*also: str) -> list[Scheme]:
-    """Return all schemes that need no numbers, then other schemes, without duplicates.
-
-    Args:
-        *also: Other schemes, in the syntax of `Scheme.parse`.
-
-    Raises:
-        ValueError: See `Scheme.parse`.
-    """
-    complete = [name for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)]
-    by_name = {scheme.name: scheme for scheme in map(Scheme.parse, [*complete, *also])}
-    return list(by_name.values())
-
-
-def _parse_numbers(text: str) -> list[float] | None:
-    """Parse numbers separated by commas; None if one is no number."""
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        return None
-
-
-def _check(n_elm: int, n_blm: int) -> None:
-    if not (n_elm >= 0 and n_blm >= 0):
-        raise ValueError(f"weights: expected numbers of tokens, got n_elm={n_elm}, n_blm={n_blm}")
+"""Name -> function from numbers of masked tokens to weights."""
 
 
 def _raw(n_elm: int, n_blm: int) -> Weights:
     """Return Eq. 2; 0.5 and 0.5 without masks."""
-    _check(n_elm, n_blm)
+    if not (n_elm >= 0 and n_blm >= 0):
+        raise ValueError(f"weights: expected numbers of tokens, got n_elm={n_elm}, n_blm={n_blm}")
+
     total = n_elm + n_blm
     if not total:
         return 0.5, 0.5
     return 1 - n_elm / total, 1 - n_blm / total
-
-
-def _shares(elm: float, blm: float) -> Weights:
-    """Return two numbers as shares of their sum; 0.5 and 0.5 if either is 0."""
-    if not (elm and blm):
-        return 0.5, 0.5
-    return elm / (elm + blm), blm / (elm + blm)
 
 
 def _softmax(elm: float, blm: float) -> Weights:

@@ -15,6 +15,7 @@ import tokenizers
 import mslm_data as md
 from mslm_data.io import resources
 from mslm_data.mask import default_options
+from mslm_data.stats import released_weights
 from mslm_data.stats.counts import MaskStats
 from tests.cli.running import run
 
@@ -216,20 +217,13 @@ def test_mask_stats__json_has_totals_of_masked_tokens(built: Path) -> None:
 
 
 def test_mask_stats__prints_all_weights_and_marks_the_selected_one(built: Path) -> None:
-    stats = run("mask-stats", built, "--weights", "fixed=0.8,0.2", "--json").json
-    shown = run("mask-stats", built, "--weights", "effective-number=0.99")
+    stats = run("mask-stats", built, "--weights", "released", "--json").json
+    shown = run("mask-stats", built, "--weights", "released")
 
-    assert list(stats["weights"]) == [
-        "paper",
-        "released",
-        "inverse-frequency",
-        "effective-number=0.9999",
-        "fixed=0.8,0.2",
-    ]
+    assert list(stats["weights"]) == ["paper", "released"]
     assert stats["weights"]["paper"] == {"w_elm": stats["w_elm"], "w_blm": stats["w_blm"]}
-    assert stats["weights"]["inverse-frequency"]["w_elm"] == pytest.approx(stats["w_elm_raw"])
-    assert stats["chosen_weights"] == {"scheme": "fixed=0.8,0.2", "w_elm": 0.8, "w_blm": 0.2}
-    assert "effective-number=0.99 *" in shown.out
+    assert stats["chosen_weights"] == {"scheme": "released", **stats["weights"]["released"]}
+    assert "released *" in shown.out
 
 
 def test_mask_stats__sweep_uses_the_grid_of_the_paper(built: Path) -> None:
@@ -254,12 +248,11 @@ def test_mask_stats__sweep_uses_the_grid_of_the_paper(built: Path) -> None:
 
 
 def test_mask_stats__sweep_uses_the_given_weights(built: Path) -> None:
-    points = run("mask-stats", built, "--sweep", "--weights", "inverse-frequency", "--json").json[
-        "sweep"
-    ]
+    points = run("mask-stats", built, "--sweep", "--weights", "released", "--json").json["sweep"]
 
     for point in points[1:4]:
-        assert point["w_elm"] == pytest.approx(point["n_blm"] / (point["n_elm"] + point["n_blm"]))
+        weights = released_weights(point["n_elm"], point["n_blm"])
+        assert (point["w_elm"], point["w_blm"]) == weights
 
 
 def test_mask_stats__lists_top_words(built: Path) -> None:
@@ -301,8 +294,7 @@ WRONG_CALLS = [
         ["--strategy", "joint", "--strategy", "elm"],
         "--strategy: expected one, got 2; `mslm-data look` shows several",
     ),
-    (["--weights", "papr"], "--weights: unknown 'papr'; did you mean 'paper'?"),
-    (["--weights", "fixed"], "--weights: expected fixed=W_ELM,W_BLM, got 'fixed'"),
+    (["--weights", "fixed"], "'fixed' is not one of 'paper', 'released'"),
     (
         ["--strategy", "blm", "--sweep"],
         "--sweep: expected a strategy with the options elm and blm, got 'blm'",

@@ -31,21 +31,3 @@ def released(n_elm: int, n_blm: int) -> tuple[float, float]:
     """Eq. 3 with the released code's slip."""
     _, blm = raw(n_elm, n_blm)
     return sigmoid_of_gap(max(HALF, blm), min(HALF, blm))
-
-
-def of_shares(elm: Fraction, blm: Fraction) -> tuple[float, float]:
-    """Make two numbers sum to 1."""
-    return float(elm / (elm + blm)), float(blm / (elm + blm))
-
-
-def inverse_frequency(n_elm: int, n_blm: int) -> tuple[float, float]:
-    """1 / N, as shares; one half each where there is nothing to balance."""
-    return of_shares(Fraction(1, n_elm), Fraction(1, n_blm)) if n_elm and n_blm else (0.5, 0.5)
-
-
-def effective_number(n_elm: int, n_blm: int, beta: Fraction) -> tuple[float, float]:
-    """One over the sum of the first n powers of beta, as shares (Cui et al. 2019)."""
-    if not (n_elm and n_blm):
-        return 0.5, 0.5
-    elm, blm = (sum((beta**k for k in range(n)), Fraction(0)) for n in (n_elm, n_blm))
-    return of_shares(1 / elm, 1 / blm)

@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections import Counter
 from dataclasses import asdict
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,18 +17,14 @@ from mslm_data.stats import (
     LengthCounts,
     MaskedWord,
     MaskSpecificWeights,
-    Scheme,
-    effective_number_weights,
-    fixed_weights,
-    inverse_frequency_weights,
     mask_stats,
     most_masked_words,
     released_weights,
-    schemes,
     sweep,
 )
 from mslm_data.stats.counts import LONGEST_RUN, MAX_MASKED
 from mslm_data.stats.grid import BLMS, ELMS, has_both_rates
+from mslm_data.stats.weights import SCHEMES
 from tests.generate import examples_of, fixed_examples, random_examples, row_of, rows_of, take
 from tests.reference import joint as twins
 from tests.reference import tally as tally_twin
@@ -78,104 +73,12 @@ def test_released_weights__worked_examples(n_elm, n_blm, w_elm):
     assert released_weights(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=5e-5)
 
 
-@given(TOKENS, TOKENS)
-def test_inverse_frequency_weights__equal_twin(n_elm, n_blm):
-    assert inverse_frequency_weights(n_elm, n_blm) == pytest.approx(
-        twin.inverse_frequency(n_elm, n_blm), abs=1e-14
-    )
-
-
-@given(st.integers(0, 40), st.integers(0, 40), st.sampled_from(["0", "1/3", "0.9", "0.9999"]))
-def test_effective_number_weights__equal_twin(n_elm, n_blm, beta):
-    weights = effective_number_weights(n_elm, n_blm, float(Fraction(beta)))
-
-    assert weights == pytest.approx(twin.effective_number(n_elm, n_blm, Fraction(beta)), abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "n_elm", "n_blm", "w_elm"),
-    [
-        ("paper", 30, 70, 0.598688),
-        ("paper", 70, 30, 0.5),
-        ("released", 30, 70, 0.549834),
-        ("inverse-frequency", 30, 70, 0.7),  # Eq. 2 before its clip
-        ("inverse-frequency", 64902, 40301, 0.383079),  # BC2GM at the headline rates
-        ("inverse-frequency", 0, 100, 0.5),
-        ("inverse-frequency", 100, 0, 0.5),
-        ("effective-number=0", 30, 70, 0.5),
-        ("effective-number=0.9", 30, 70, 0.510671),  # (1 - .9**70) / (2 - .9**30 - .9**70)
-        ("effective-number=0.9999", 30, 70, 0.699580),
-        ("effective-number=0.999999999999", 30, 70, 0.7),
-        ("effective-number", 10**7, 10**6, 0.5),  # far beyond 1 / (1 - beta)
-        ("effective-number", 0, 100, 0.5),
-        ("fixed=0.3,0.7", 30, 70, 0.3),
-    ],
-)
-def test_scheme__worked_examples(scheme, n_elm, n_blm, w_elm):
-    assert Scheme.parse(scheme).weigh(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=1e-6)
-
-
-@given(st.integers(1, 10**9), st.integers(1, 10**9))
-def test_schemes__all_but_fixed_sum_to_1(n_elm, n_blm):
-    for scheme in schemes("effective-number=0.5"):
-        assert sum(scheme.weigh(n_elm, n_blm)) == pytest.approx(1)
-
-
-def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
-    names = [scheme.name for scheme in schemes("fixed=2,0.5", "paper", "effective-number=0.9999")]
-
-    assert names == [
-        "paper",
-        "released",
-        "inverse-frequency",
-        "effective-number=0.9999",
-        "fixed=2,0.5",
-    ]
-    assert Scheme.parse("fixed=2,0.5").weigh(3, 4) == (2.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("papr", r"unknown 'papr'; did you mean 'paper'\?"),
-        ("paper=1", r"expected paper alone, got 'paper=1'"),
-        ("released=abc", r"expected released alone, got 'released=abc'"),
-        ("paper=", r"expected paper alone, got 'paper='"),
-        ("fixed", r"expected fixed=W_ELM,W_BLM, got 'fixed'"),
-        ("fixed=1", r"expected fixed=W_ELM,W_BLM, got 'fixed=1'"),
-        ("fixed=1,x", r"expected fixed=W_ELM,W_BLM, got 'fixed=1,x'"),
-        ("fixed=1,-1", r"fixed needs two numbers of 0 or more, got 1 and -1"),
-        ("fixed=nan,1", r"fixed needs two numbers of 0 or more, got nan and 1"),
-        (
-            "effective-number=x",
-            r"expected effective-number or effective-number=BETA, got 'effective-number=x'",
-        ),
-        ("effective-number=1", r"effective-number needs a beta in \[0, 1\), got 1"),
-    ],
-)
-def test_scheme__wrong(text, message):
-    with pytest.raises(ValueError, match=f"^weights: {message}$"):
-        Scheme.parse(text)
-
-
-NEGATIVE = [
-    md.mask_specific_weights, released_weights, inverse_frequency_weights, effective_number_weights,
-    lambda n_elm, n_blm: fixed_weights(n_elm, n_blm, 1, 1),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("weights", NEGATIVE)
-def test_weights__negative(weights):
-    with pytest.raises(
-        ValueError, match=r"^weights: expected numbers of tokens, got n_elm=3, n_blm=-1$"
-    ):
-        weights(3, -1)
-
-
-@pytest.mark.parametrize("weights", NEGATIVE)
-def test_weights__of_no_number(weights):
-    with pytest.raises(ValueError, match=r"^weights: expected numbers of tokens, got n_elm=nan"):
-        weights(math.nan, 1)
+@pytest.mark.parametrize("weights", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize(("n_elm", "n_blm"), [(3, -1), (math.nan, 1)])
+def test_weights__of_no_number_of_tokens(weights, n_elm, n_blm):
+    message = rf"^weights: expected numbers of tokens, got n_elm={n_elm}, n_blm={n_blm}$"
+    with pytest.raises(ValueError, match=message):
+        weights(n_elm, n_blm)
 
 
 def in_chunks(examples, size):

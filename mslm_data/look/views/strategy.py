@@ -13,7 +13,7 @@ from mslm_data.look.state import State
 from mslm_data.stats.counts import LONGEST_RUN, MAX_MASKED, RATE_BINS, MaskStats
 from mslm_data.stats.effective_rates import ROUNDED_UP, effective_rates
 from mslm_data.stats.warnings import find_warnings
-from mslm_data.stats.weights import schemes
+from mslm_data.stats.weights import SCHEMES
 
 TITLE = "Strategy"
 TEMPLATE = "strategy.html"
@@ -36,7 +36,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
                 "rates": rates,
                 "explanation": ROUNDED_UP if any(rate.is_rounded_up for rate in rates) else "",
                 "schemes": [
-                    (scheme.name, *scheme.weigh(stats.n_elm, stats.n_blm)) for scheme in schemes()
+                    (name, *weigh(stats.n_elm, stats.n_blm)) for name, weigh in SCHEMES.items()
                 ],
                 "warnings": list(find_warnings(counts.strategy, stats)),
             }

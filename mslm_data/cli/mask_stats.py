@@ -121,7 +121,7 @@ def command(
         "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_report(strategy, counted, scheme),
+        **_report(strategy, counted, scheme, epochs),
     }
     if as_json:
         print_json(report)
@@ -170,20 +170,23 @@ def _count(
     chunks = _chunks(rows)
     return _Counted(
         stats=mask_stats(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs),
-        points=sweep(chunks, strategy, seed=seed, epochs=epochs) if swept else (),
+        points=sweep(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs)
+        if swept
+        else (),
         words=_masked_most(shards, chunks, strategy, max_words, seed=seed, epochs=epochs)
         if max_words
         else None,
     )
 
 
-def _report(strategy: Strategy, counted: _Counted, scheme: str) -> dict[str, Any]:
+def _report(strategy: Strategy, counted: _Counted, scheme: str, epochs: int) -> dict[str, Any]:
     """Return the counts for `--json`.
 
     Args:
         strategy: The strategy.
         counted: Its counts.
         scheme: The weighting scheme to mark.
+        epochs: Number of counted epochs.
     """
     from mslm_data.cli.mask_tables import as_dict, point_as_dict
     from mslm_data.stats import effective_rates
@@ -193,7 +196,7 @@ def _report(strategy: Strategy, counted: _Counted, scheme: str) -> dict[str, Any
         **as_dict(counted.stats, scheme),
     }
     if counted.points:
-        report["sweep"] = [point_as_dict(point, scheme) for point in counted.points]
+        report["sweep"] = [point_as_dict(point, scheme, epochs) for point in counted.points]
     if counted.words is not None:
         report["top_words"] = [
             {"word": word, "masked": masked, "occurrences": occurrences}

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
-    from mslm_data.stats import LengthCounts, MaskStats, SweepPoint
+    from mslm_data.stats import MaskStats, SweepPoint
 
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The heading and the rows of a table."""
 
-# Keys of the JSON object, equal to attributes of `MaskStats`, `MaskSpecificWeights` and
-# `LengthCounts`.
-_COUNTS = (
-    "sequences",
-    "tokens",
-    "maskable_tokens",
-    "mentions",
-    "mention_tokens",
-    "masked_mentions",
-    "n_elm",
-    "n_blm",
-)
-_EQUATIONS = ("w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm")
-_HIDDEN = (
-    "masked_tokens",
-    "realised_rate",
-    "realised_elm",
-    "effective_blm",
-    "rows_under_budget",
-    "rows_without_mask",
-    "share_in_mentions",
-    "mentions_whole",
-    "mentions_partly",
-    "mentions_untouched",
-    "mean_run_length",
-    "run_lengths",
-    "masked_per_row",
-    "owing_per_row",
-    "rate_per_row",
-    "masked_words",
-    "masked_word_types",
-    "masked_word_entropy",
-    "digest",
-)
-_GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
+_COUNTS = ("tokens", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions")
+"""Counts to show below the number of rows."""
 
 
 def as_dict(stats: MaskStats, scheme: str) -> dict[str, Any]:
@@ -59,46 +27,36 @@ def as_dict(stats: MaskStats, scheme: str) -> dict[str, Any]:
     """
     from mslm_data.stats.weights import SCHEMES
 
+    counts = dataclasses.asdict(stats)
+    lengths = {side: counts.pop(side) for side in ("shorter", "longer")}
     weights = {name: _weighed(name, stats) for name in SCHEMES}
-    labels = {
-        label: {
-            "mentions": counts.mentions,
-            "mention_tokens": counts.mention_tokens,
-            "masked_mentions": counts.masked_mentions,
-        }
-        for label, counts in stats.labels.items()
-    }
-
     return {
-        **{count: getattr(stats, count) for count in _COUNTS},
-        **{equation: getattr(stats.weights, equation) for equation in _EQUATIONS},
-        "saturated": stats.weights.saturated,
-        **{count: getattr(stats, count) for count in _HIDDEN},
+        **counts,
+        **dataclasses.asdict(stats.weights),
         "weights": weights,
         "chosen_weights": {"scheme": scheme, **weights[scheme]},
-        "labels": labels,
-        "mean_words": stats.mean_words,
-        "lengths": {"shorter": _group(stats.shorter), "longer": _group(stats.longer)},
+        "lengths": lengths,
     }
 
 
-def point_as_dict(point: SweepPoint, scheme: str) -> dict[str, Any]:
-    """Return the counts at one pair of rates of `--sweep`, with the chosen scheme's weights."""
+def point_as_dict(point: SweepPoint, scheme: str, epochs: int) -> dict[str, Any]:
+    """Return the counts at one pair of rates of `--sweep`, with the weights of a scheme."""
+    stats = point.stats
     sides = {
-        side: {**_group(counts), "realised_rate": point.rate(counts)}
-        for side, counts in (("shorter", point.shorter), ("longer", point.longer))
+        side: {**dataclasses.asdict(counts), "realised_rate": counts.masked_share(epochs)}
+        for side, counts in (("shorter", stats.shorter), ("longer", stats.longer))
     }
 
     return {
         "elm": point.elm,
         "blm": point.blm,
-        "n_elm": point.whole.n_elm,
-        "n_blm": point.whole.n_blm,
-        **_weighed(scheme, point.whole),
-        "realised_rate": point.rate(point.whole),
-        "realised_elm": point.realised_elm,
-        "effective_blm": point.effective_blm,
-        "saturated": point.weights.saturated,
+        "n_elm": stats.n_elm,
+        "n_blm": stats.n_blm,
+        **_weighed(scheme, stats),
+        "realised_rate": stats.realised_rate,
+        "realised_elm": stats.realised_elm,
+        "effective_blm": stats.effective_blm,
+        "saturated": stats.weights.saturated,
         **sides,
     }
 
@@ -112,9 +70,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
     options = f"{listed}seed {report['seed']}, epochs {report['epochs']}"
     echo(f"{report['split']}, strategy {report['strategy']}: {options}")
 
-    # The last two, N_ELM and N_BLM, have a table of their own.
-    names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
-    counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
+    counts = [("rows", report["sequences"])]
+    counts += [(count.replace("_", " "), report[count]) for count in _COUNTS]
     echo(table(("", ""), counts).removeprefix("\n"))
 
     if report["rates"]:
@@ -268,12 +225,8 @@ def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _weighed(scheme: str, counts: MaskStats | LengthCounts) -> dict[str, float]:
+def _weighed(scheme: str, stats: MaskStats) -> dict[str, float]:
     from mslm_data.stats.weights import SCHEMES
 
-    w_elm, w_blm = SCHEMES[scheme](counts.n_elm, counts.n_blm)
+    w_elm, w_blm = SCHEMES[scheme](stats.n_elm, stats.n_blm)
     return {"w_elm": w_elm, "w_blm": w_blm}
-
-
-def _group(counts: LengthCounts) -> dict[str, int]:
-    return {count: getattr(counts, count) for count in _GROUP}

@@ -53,6 +53,11 @@ class LengthCounts:
     n_elm: int
     n_blm: int
 
+    def masked_share(self, epochs: int) -> float:
+        """Return the masked share of the non-special tokens, over all epochs; 0 without tokens."""
+        tokens = self.maskable_tokens * epochs
+        return (self.n_elm + self.n_blm) / tokens if tokens else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MaskStats:

@@ -53,7 +53,6 @@ def mask_stats(
         ValueError: `epochs` is below 1, the seed is out of range, or a rate depends on the training
             step or tokens.
     """
-    check_epochs(epochs)
     tally = Tally(labels, epochs)
 
     for examples in chunks():
@@ -102,7 +101,11 @@ class Tally:
             labels: Labels, by `span_labels`.
             epochs: Number of plans per chunk.
             words: Whether to count masked words too, which takes half of the time. Default: True.
+
+        Raises:
+            ValueError: `epochs` is below 1.
         """
+        check_epochs(epochs)
         self._labels = labels
         self._lengths = LengthTable(LENGTH_COLUMNS)
         self._words = MaskedWords() if words else None
@@ -114,8 +117,9 @@ class Tally:
         # Mentions untouched, masked in part, masked whole; and masked tokens in mentions.
         self._mentions = np.zeros(4, np.int64)
 
-        # Rows by number of masked tokens: row 0 with a spent budget, row 1 with an unspent one.
-        self._per_row = np.zeros((2, MAX_MASKED + 1), np.int64)
+        # Rows by number of masked tokens, and those of them with an unspent budget.
+        self._per_row = np.zeros(MAX_MASKED + 1, np.int64)
+        self._owing_per_row = np.zeros(MAX_MASKED + 1, np.int64)
 
         self._rates = np.zeros(RATE_BINS, np.int64)
         self._runs = np.zeros(LONGEST_RUN + 1, np.int64)
@@ -158,8 +162,6 @@ class Tally:
             for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
         }
 
-        under_budget = self._per_row[1]
-        per_row = self._per_row.sum(axis=0)
         return MaskStats(
             sequences=whole.sequences,
             tokens=whole.tokens,
@@ -177,16 +179,16 @@ class Tally:
             realised_rate=_share(masked, whole.maskable_tokens * epochs),
             realised_elm=_share(mentions.masked_mentions, mentions.mentions * epochs),
             effective_blm=_share(whole.n_blm, whole.maskable_tokens * epochs),
-            rows_under_budget=int(under_budget.sum()),
-            rows_without_mask=int(per_row[0]),
+            rows_under_budget=int(self._owing_per_row.sum()),
+            rows_without_mask=int(self._per_row[0]),
             share_in_mentions=_share(tokens_inside, masked),
             mentions_whole=whole_mentions,
             mentions_partly=partly,
             mentions_untouched=untouched,
             mean_run_length=_share(masked, int(self._runs.sum())),
             run_lengths=_trimmed(self._runs),
-            masked_per_row=_trimmed(per_row),
-            owing_per_row=_trimmed(under_budget),
+            masked_per_row=_trimmed(self._per_row),
+            owing_per_row=_trimmed(self._owing_per_row),
             rate_per_row=tuple(self._rates.tolist()),
             masked_words=None if words is None else int(words.sum()),
             masked_word_types=None if words is None else int(np.count_nonzero(words)),
@@ -197,20 +199,21 @@ class Tally:
     def _add_mentions(self, examples: Examples) -> Counts:
         """Count the mentions of each label, and return the number of tokens in each mention."""
         lengths = (examples.span_ends.values - examples.span_starts.values).astype(np.int64)
-        columns = np.stack([np.ones_like(lengths), lengths, np.zeros_like(lengths)], axis=1)
-        np.add.at(self._per_label, examples.span_labels.values, columns)
+        labels = examples.span_labels.values
+        self._per_label[:, 0] += self._count_labels(labels)
+        np.add.at(self._per_label[:, 1], labels, lengths)
         return lengths
 
     def _add_masked_rows(self, plan: MaskPlan, maskable: Counts) -> Counts:
         """Count the masks of one plan by row, and return the ENTITY and BASE tokens, `[N, 2]`."""
         counts = np.empty((len(plan.kinds), 2), np.int64)
         tally_rows(plan.kinds.offsets, plan.kinds.values, self._runs, counts)
-        masked = counts.sum(axis=1)
+        masked = counts[:, 0] + counts[:, 1]
 
-        under_budget = np.zeros(len(masked), np.int64)
+        bins = np.minimum(masked, MAX_MASKED)
+        self._per_row += np.bincount(bins, minlength=MAX_MASKED + 1)
         if plan.unspent is not None:
-            under_budget = (plan.unspent > 0).astype(np.int64)
-        np.add.at(self._per_row, (under_budget, np.minimum(masked, MAX_MASKED)), 1)
+            self._owing_per_row += np.bincount(bins[plan.unspent > 0], minlength=MAX_MASKED + 1)
 
         # A rate of exactly 1 falls into the last bin.
         has_tokens = maskable > 0
@@ -236,12 +239,16 @@ class Tally:
         masked = counts[:, 1]
 
         labels = examples.span_labels.values
-        np.add.at(self._per_label[:, 2], labels[as_entity == lengths], 1)
+        self._per_label[:, 2] += self._count_labels(labels[as_entity == lengths])
 
         # 0: untouched, 1: masked in part, 2: masked whole.
         state = (masked > 0).astype(np.int64) + (masked == lengths)
         self._mentions[:3] += np.bincount(state, minlength=3)
         self._mentions[3] += masked.sum()
+
+    def _count_labels(self, labels: npt.NDArray[np.int16]) -> Counts:
+        """Return the number of mentions of each label, int64 `[labels]`."""
+        return np.bincount(labels, minlength=len(self._labels))
 
     def _digest(self) -> str:
         """Return the digest of the epoch, or of the epochs' digests."""

@@ -37,7 +37,7 @@ def test_sweep__gives_the_cells_of_the_rates(chem: Shards) -> None:
     points = run(*words[1:], "--json").json["sweep"]
 
     (table,) = rates.context(corpus, state)["tables"]
-    cells = [cell["point"].whole for line in table["lines"] for cell in line]
+    cells = [cell["point"].stats for line in table["lines"] for cell in line]
     assert [(point["n_elm"], point["n_blm"]) for point in points] == [
         (cell.n_elm, cell.n_blm) for cell in cells
     ]

@@ -1,30 +1,25 @@
-"""Count a corpus before masking: lengths, labels, mentions, terms, and lost data.
+"""Count a corpus before masking: lengths, labels, mentions and terms.
 
 A *term* is the text of a mention without case and white space, as `metrics.KnownMentions` compares
 mentions. "IL-2" and "il - 2" are the same term.
 
-Splits are read chunk by chunk. Besides a chunk, memory holds histograms and a table of at most
-`MAX_TERMS` terms per split, so it does not grow with the number of rows.
+Splits are read chunk by chunk. Besides a chunk, memory holds histograms, up to `MAX_TERMS` terms
+per split, and a hash of each term of the training split.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import tokenizers
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged, count_up, make_offsets
-from mslm_data.encode.word_table import Growing
-from mslm_data.kernels.hashing import EMPTY
-from mslm_data.kernels.term_counts import find_terms, move_terms, number_terms
 from mslm_data.kernels.tokens import count_words
 from mslm_data.lexicon.word_types import word_strings
 from mslm_data.shard.split import CHUNK
@@ -32,7 +27,6 @@ from mslm_data.stats.overlap import NormalWords, sentence_hashes
 from mslm_data.stats.tally import count_row_words
 
 if TYPE_CHECKING:
-    from mslm_data.shard.manifest import SplitRecord
     from mslm_data.shard.split import Split
 
 TRAINING = "train"
@@ -48,9 +42,9 @@ TOP = 20
 
 _SAMPLE_CHUNK = 1024
 """Number of consecutive rows in a sample."""
-_NUMBER = re.compile(r"\d+")
 
 Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
 
 
 class LabelMentions(NamedTuple):
@@ -161,9 +155,6 @@ def count_corpus(
 ) -> dict[str, SplitCounts]:
     """Count the rows, mentions and terms of the splits of one folder.
 
-    Splits besides the training split are read twice, because their unseen terms are known only
-    after the training split has been read.
-
     Args:
         splits: Name -> split.
         characters: Characters of the folder's tokenizer.
@@ -176,52 +167,26 @@ def count_corpus(
     Raises:
         ShardError: A shard is missing or damaged.
     """
-    sampled = max_rows is not None and any(len(split) > max_rows for split in splits.values())
-    held_out = [name for name in splits if name != TRAINING]
-    compares = TRAINING in splits and not sampled
-
-    sizes = {name: min(len(split), max_rows or len(split)) for name, split in splits.items()}
-    total = sum(sizes.values()) + compares * sum(sizes[name] for name in held_out)
+    is_sampled = max_rows is not None and any(len(split) > max_rows for split in splits.values())
+    total = sum(min(len(split), max_rows or len(split)) for split in splits.values())
     done = 0
+    progress(done, total)
 
-    def chunks(name: str) -> Iterator[tuple[int, Examples]]:
-        nonlocal done
+    # Count the training split first: its terms are then known in the others.
+    seen: Hashes | None = None
+    counts = {}
+    for name in sorted(splits, key=lambda name: name != TRAINING):
+        tally = _Tally(splits[name].labels, seen)
+        hashes = []
         for first, examples in _chunks(splits[name], max_rows):
-            yield first, examples
+            hashes.append(np.unique(tally.add(first, examples, characters)))
             done += len(examples)
             progress(done, total)
 
-    # First pass: count the other splits before the training split. Each training mention is then
-    # looked up in their tables, so none is missed if the table of the training split is full.
-    progress(0, total)
-    tallies = {name: _Tally(split.labels) for name, split in splits.items()}
-    for name in held_out:
-        for first, examples in chunks(name):
-            tallies[name].add(first, examples, characters)
-
-    seen = {name: np.zeros(len(tallies[name].terms), np.bool_) for name in held_out}
-    if TRAINING in splits:
-        for first, examples in chunks(TRAINING):
-            hashes = tallies[TRAINING].add(first, examples, characters)
-            for name, is_seen in seen.items() if compares else ():
-                numbers = tallies[name].terms.find(hashes)
-                is_seen[numbers[numbers >= 0]] = True
-
-    # Second pass over the other splits: count mentions of unseen terms by label.
-    unseen = {}
-    for name in held_out if compares else ():
-        by_label = np.zeros(len(splits[name].labels), np.int64)
-        for _, examples in chunks(name):
-            numbers = tallies[name].terms.find(term_hashes(examples, characters))
-            is_unseen = (numbers >= 0) & ~seen[name][numbers]
-            labels = examples.span_labels.values[is_unseen]
-            by_label += np.bincount(labels, minlength=len(by_label))
-        unseen[name] = tallies[name].unseen(~seen[name], by_label, top)
-
-    return {
-        name: tallies[name].counts(len(split), top, unseen.get(name))
-        for name, split in splits.items()
-    }
+        if name == TRAINING and not is_sampled:
+            seen = np.unique(np.concatenate([np.empty(0, np.uint64), *hashes]))
+        counts[name] = tally.counts(len(splits[name]), top)
+    return {name: counts[name] for name in splits}
 
 
 def _chunks(split: Split, max_rows: int | None) -> Iterator[tuple[int, Examples]]:
@@ -255,7 +220,7 @@ class TermCharacters(NormalWords):
         return list("".join(text.split()).casefold())
 
 
-def term_hashes(examples: Examples, characters: TermCharacters) -> npt.NDArray[np.uint64]:
+def term_hashes(examples: Examples, characters: TermCharacters) -> Hashes:
     """Hash the term of each mention in some rows, uint64 `[S]`."""
     return sentence_hashes(characters.hashes(*_mention_tokens(examples)))
 
@@ -270,7 +235,7 @@ def _mention_tokens(examples: Examples) -> tuple[Ragged, npt.NDArray[np.int32]]:
     return tokens, examples.word_ids.values[places]
 
 
-class TermTable:
+class TermCounts:
     """Counts up to `MAX_TERMS` terms, with the position of each first mention.
 
     Attributes:
@@ -279,107 +244,89 @@ class TermTable:
 
     def __init__(self) -> None:
         """Start without terms."""
-        self._keys = np.full(1024, EMPTY, np.uint64)
-        self._numbers = np.zeros(1024, np.int32)
-        self._counts = Growing(np.zeros(0, np.int64))
-        self._first = Growing(np.zeros((0, 4), np.int64))
-        self._is_ambiguous = Growing(np.zeros(0, np.bool_))
+        # By hash, in order of first mention: number of mentions, and row, first token, token after
+        # the last and label of the first mention.
+        self._mentions: Counter[int] = Counter()
+        self._first: dict[int, list[int]] = {}
+        self._ambiguous: set[int] = set()
         self.overflow = 0
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return len(self._first)
 
-    @property
-    def counts(self) -> Ints:
-        """Number of mentions of each term, int64 `[n]`."""
-        return self._counts.values
-
-    def add(self, hashes: npt.NDArray[np.uint64], mentions: Ints) -> None:
+    def add(self, hashes: Hashes, mentions: Ints) -> None:
         """Count mentions.
 
         Args:
             hashes: uint64 `[M]`, the hash of each mention's term.
             mentions: int64 `[M, 4]`: row, first token, token after the last, and label.
         """
-        known = len(self)
-        self._grow(min(known + len(hashes), MAX_TERMS))
-        # Number the terms. New terms get the numbers from `known` on, terms beyond MAX_TERMS -1.
-        firsts = np.empty(len(hashes), np.int64)
-        numbers = np.empty(len(hashes), np.int64)
-        now = number_terms(hashes, self._keys, self._numbers, known, MAX_TERMS, firsts, numbers)
+        terms, firsts, places, counts = np.unique(
+            hashes, return_index=True, return_inverse=True, return_counts=True
+        )
+        labels = mentions[:, 3]
+        has_others = np.zeros(len(terms), np.bool_)
+        has_others[places[labels != labels[firsts][places]]] = True
 
-        self._first.extend(mentions[firsts[: now - known]])
-        self._counts.extend(np.zeros(now - known, np.int64))
-        self._is_ambiguous.extend(np.zeros(now - known, np.bool_))
+        order = np.argsort(firsts)
+        columns = (terms, mentions[firsts], counts, has_others)
+        listed = [column[order].tolist() for column in columns]
+        for term, first, count, is_ambiguous in zip(*listed, strict=True):
+            if term not in self._first and len(self) >= MAX_TERMS:
+                self.overflow += count
+                continue
 
-        is_counted = numbers >= 0
-        self.overflow += int(np.count_nonzero(~is_counted))
-        numbers = numbers[is_counted]
-        np.add.at(self._counts.values, numbers, 1)
+            self._mentions[term] += count
+            label = self._first.setdefault(term, first)[3]
+            if is_ambiguous or first[3] != label:
+                self._ambiguous.add(term)
 
-        differs = mentions[is_counted, 3] != self._first.values[numbers, 3]
-        self._is_ambiguous.values[numbers[differs]] = True
-
-    def find(self, hashes: npt.NDArray[np.uint64]) -> Ints:
-        """Return the number of each term; -1 for unknown terms."""
-        numbers = np.empty(len(hashes), np.int64)
-        find_terms(hashes, self._keys, self._numbers, numbers)
-        return numbers
-
-    def top(
-        self, count: int, labels: Sequence[str], eligible: npt.NDArray[np.bool_] | None = None
-    ) -> tuple[TermCount, ...]:
+    def top(self, count: int, labels: Sequence[str]) -> tuple[TermCount, ...]:
         """Return the most frequent terms. Ties in order of first mention.
 
         Args:
             count: Maximum number of terms.
             labels: Labels, by index.
-            eligible: bool `[n]`, the terms to choose from. Default: all.
         """
-        counts = self.counts if eligible is None else np.where(eligible, self.counts, 0)
-        order = np.argsort(-counts, kind="stable")[:count]
-        return tuple(
-            TermCount(
-                mentions=int(counts[number]),
-                label=labels[label],
-                is_ambiguous=bool(self._is_ambiguous.values[number]),
-                row=row,
-                start=start,
-                end=end,
+        terms = []
+        for term, mentions in self._mentions.most_common(count):
+            row, start, end, label = self._first[term]
+            terms.append(
+                TermCount(
+                    mentions=mentions,
+                    label=labels[label],
+                    is_ambiguous=term in self._ambiguous,
+                    row=row,
+                    start=start,
+                    end=end,
+                )
             )
-            for number, (row, start, end, label) in zip(
-                order.tolist(), self._first.values[order].tolist(), strict=True
-            )
-            if counts[number]
-        )
-
-    def _grow(self, count: int) -> None:
-        """Make room for a number of terms, with at least half of the hash table empty."""
-        if len(self._keys) >= 2 * count:
-            return
-        keys = np.full(1 << (4 * count - 1).bit_length(), EMPTY, np.uint64)
-        numbers = np.zeros(len(keys), np.int32)
-        move_terms(self._keys, self._numbers, keys, numbers)
-        self._keys = keys
-        self._numbers = numbers
+        return tuple(terms)
 
 
 class _Tally:
     """Accumulates the counts of one split."""
 
-    def __init__(self, labels: Sequence[str]) -> None:
+    def __init__(self, labels: Sequence[str], seen: Hashes | None) -> None:
+        """Start without rows.
+
+        Args:
+            labels: Labels, by `span_labels`.
+            seen: uint64, the terms of the training split. None to count no unseen terms.
+        """
         self._labels = labels
+        self._seen = seen
         self._rows = 0
         self._words = 0
         self._row_lengths = np.zeros(1, np.int64)
         self._per_row = np.zeros(MAX_MENTIONS + 1, np.int64)
         self._by_words = np.zeros((len(labels), LONGEST_MENTION + 1), np.int64)
         self._tokens = np.zeros(len(labels), np.int64)
-        self.terms = TermTable()
+        self._terms = TermCounts()
+        self._unseen = TermCounts()
+        self._unseen_labels = np.zeros(len(labels), np.int64)
 
-    def add(
-        self, first: int, examples: Examples, characters: TermCharacters
-    ) -> npt.NDArray[np.uint64]:
+    def add(self, first: int, examples: Examples, characters: TermCharacters) -> Hashes:
         """Add rows, and return the hashes of their terms.
 
         Args:
@@ -407,25 +354,15 @@ class _Tally:
         hashes = sentence_hashes(characters.hashes(tokens, word_ids))
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
         columns = (rows, examples.span_starts.values, examples.span_ends.values, labels)
-        self.terms.add(hashes, np.stack(columns, axis=1))
+        mentions = np.stack(columns, axis=1)
+        self._terms.add(hashes, mentions)
+        if self._seen is not None:
+            is_unseen = ~np.isin(hashes, self._seen)
+            self._unseen.add(hashes[is_unseen], mentions[is_unseen])
+            self._unseen_labels += np.bincount(labels[is_unseen], minlength=len(self._labels))
         return hashes
 
-    def unseen(self, is_unseen: npt.NDArray[np.bool_], by_label: Ints, top: int) -> Unseen:
-        """Return the counts of unseen terms.
-
-        Args:
-            is_unseen: bool `[n]`, whether each term is unseen.
-            by_label: int64 `[L]`, number of mentions of unseen terms.
-            top: Number of terms to list.
-        """
-        return Unseen(
-            terms=int(np.count_nonzero(is_unseen)),
-            mentions=int(self.terms.counts[is_unseen].sum()),
-            by_label=dict(zip(self._labels, by_label.tolist(), strict=True)),
-            top=self.terms.top(top, self._labels, is_unseen),
-        )
-
-    def counts(self, all_rows: int, top: int, unseen: Unseen | None) -> SplitCounts:
+    def counts(self, all_rows: int, top: int) -> SplitCounts:
         """Return the counts of all rows added so far."""
         lengths = self._row_lengths
         labels = {
@@ -434,6 +371,14 @@ class _Tally:
                 self._labels, self._tokens, self._by_words, strict=True
             )
         }
+        unseen = None
+        if self._seen is not None:
+            unseen = Unseen(
+                terms=len(self._unseen),
+                mentions=int(self._unseen_labels.sum()),
+                by_label=dict(zip(self._labels, self._unseen_labels.tolist(), strict=True)),
+                top=self._unseen.top(top, self._labels),
+            )
         return SplitCounts(
             rows=self._rows,
             all_rows=all_rows,
@@ -442,9 +387,9 @@ class _Tally:
             row_lengths=tuple(lengths.tolist()),
             mentions_per_row=tuple(np.trim_zeros(self._per_row, "b").tolist()),
             labels=labels,
-            terms=len(self.terms),
-            overflow=self.terms.overflow,
-            top=self.terms.top(top, self._labels),
+            terms=len(self._terms),
+            overflow=self._terms.overflow,
+            top=self._terms.top(top, self._labels),
             unseen=unseen,
         )
 
@@ -465,86 +410,3 @@ def term_texts(
         words = np.split(ids, np.flatnonzero(np.diff(word_ids)) + 1)
         texts.append(" ".join(word_strings(Ragged.from_rows(words, np.int32), tokenizer)))
     return texts
-
-
-# What was lost ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
-    """Documents and mentions that a build read, kept and lost in a split, by reason.
-
-    Attributes:
-        read: Number of documents read.
-        written: Number of documents with at least one row.
-        given_mentions: Number of mentions from the source or annotator.
-        mentions: Number of mentions in rows.
-        not_chosen: Reason -> number of records that the pipeline did not choose.
-        set_aside: Reason -> number of documents without rows. Numbers in reasons are replaced by
-            "…".
-        left_out: Reason -> number of mentions in no row.
-        changed: Reason -> number of mentions that differ from the source's.
-        copies: `exact` and `near` -> number of documents that are copies of others, if counted.
-    """
-
-    read: int
-    written: int
-    given_mentions: int
-    mentions: int
-    not_chosen: Mapping[str, int]
-    set_aside: Mapping[str, int]
-    left_out: Mapping[str, int]
-    changed: Mapping[str, int]
-    copies: Mapping[str, int] = field(default_factory=dict)
-
-
-class _SetAside(msgspec.Struct):
-    """The counted fields of a line in `set_aside.jsonl`."""
-
-    split: str
-    reason: str
-
-
-def count_losses(
-    records: Mapping[str, SplitRecord], set_aside: Iterable[bytes]
-) -> dict[str, Losses]:
-    """Count the documents and mentions that a build lost in each split.
-
-    Args:
-        records: Name of a split -> its record in the manifest.
-        set_aside: Lines of `set_aside.jsonl`.
-
-    Raises:
-        msgspec.DecodeError: A line is not valid.
-    """
-    decode = msgspec.json.Decoder(_SetAside).decode
-    reasons: dict[str, Counter[str]] = {name: Counter() for name in records}
-    for line in set_aside:
-        # Numbers in reasons are replaced, so that reasons such as "line 3: …" count as one.
-        aside = decode(line)
-        if aside.split in reasons:
-            reasons[aside.split][_NUMBER.sub("…", aside.reason)] += 1
-
-    return {
-        name: Losses(
-            read=record.read,
-            written=record.written,
-            given_mentions=record.given_mentions,
-            mentions=record.mentions,
-            not_chosen=dict(record.not_chosen),
-            set_aside=dict(reasons[name].most_common()),
-            left_out=dict(record.left_out),
-            changed={**record.adjusted, **_changed(record)},
-            copies=record.copies,
-        )
-        for name, record in records.items()
-    }
-
-
-def _changed(record: SplitRecord) -> dict[str, int]:
-    """Return the number of mentions changed by encoding, by reason, without zeros."""
-    changed = {
-        "longer than a row, and cut": record.cut_mentions,
-        "widened to whole tokens": record.widened_mentions,
-    }
-    return {reason: count for reason, count in changed.items() if count}

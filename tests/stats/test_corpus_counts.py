@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from mslm_data.stats import corpus_counts as corpus_module
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
     TermCharacters,
-    TermTable,
+    TermCounts,
     count_corpus,
-    count_losses,
     term_texts,
 )
 from tests import made
@@ -199,10 +197,10 @@ def test_count_corpus__of_more_terms_than_there_is_room(
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=60), max_size=8), st.integers(1, 50))
-def test_term_table__equals_the_twin(chunks: list[list[int]], most: int) -> None:
+def test_term_counts__equals_the_twin(chunks: list[list[int]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_module, "MAX_TERMS", most)
-        table = TermTable()
+        table = TermCounts()
         place = 0
         for chunk in chunks:
             hashes = np.array(chunk, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -215,10 +213,10 @@ def test_term_table__equals_the_twin(chunks: list[list[int]], most: int) -> None
     known = list(dict.fromkeys(given_terms))[:most]
     expected = Counter(term for term in given_terms if term in known)
     assert len(table) == len(known)
-    assert table.counts.tolist() == [expected[term] for term in known]
     assert table.overflow == len(given_terms) - sum(expected.values())
     by_row = sorted(table.top(most, "AB"), key=lambda term: term.row)
     assert [term.row for term in by_row] == [given_terms.index(term) for term in known]
+    assert [term.mentions for term in by_row] == [expected[term] for term in known]
     for term, found in zip(known, by_row, strict=True):
         labels = {place % 2 for place, one in enumerate(given_terms) if one == term}
         assert found.is_ambiguous == (len(labels) == 2)
@@ -268,37 +266,3 @@ def _mentions_of(file: Path) -> list[str]:
         elif tag.startswith("I"):
             mentions[-1].append(word)
     return [" ".join(words) for words in mentions]
-
-
-# What was lost ------------------------------------------------------------------------------------
-
-
-def test_count_losses__groups_reasons_but_for_their_numbers(shards: md.Shards) -> None:
-    lines = [
-        json.dumps({"split": "train", "id": "a", "place": "x:1", "reason": reason}).encode()
-        for reason in ("expected 3 columns, got 2", "expected 3 columns, got 11", "no text")
-    ]
-
-    losses = count_losses(shards.manifest.splits, lines)
-
-    assert losses["train"].set_aside == {"expected … columns, got …": 2, "no text": 1}
-    assert losses["test"].set_aside == {}
-    assert losses["train"].mentions == shards.manifest.splits["train"].mentions
-
-
-def test_count_losses__reads_the_lines_of_a_build(tmp_path: Path) -> None:
-    inputs = tmp_path / "in"
-    inputs.mkdir()
-    rows = [json.dumps({"id": str(n), "text": "a gene"}) for n in range(3)]
-    rows[1] = json.dumps({"id": "1"})
-    (inputs / "train.jsonl").write_text("\n".join(rows))
-    pipeline = made.pipeline_of(source={"use": "jsonl"}, annotate={"use": "none"})
-    out = tmp_path / "out"
-    made.build(pipeline, [inputs], made.word_piece(), out, workers=1)
-    manifest = md.load(out).manifest
-
-    with (out / "set_aside.jsonl").open("rb") as lines:
-        losses = count_losses(manifest.splits, lines)
-
-    assert (losses["train"].read, losses["train"].written) == (3, 2)
-    assert sum(losses["train"].set_aside.values()) == 1

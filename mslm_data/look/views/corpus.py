@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.builds.losses import Losses, count_losses
 from mslm_data.data.examples import Examples
 from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
@@ -23,13 +24,11 @@ from mslm_data.stats.corpus_counts import (
     MAX_MENTIONS,
     TOP,
     TRAINING,
-    Losses,
     SplitCounts,
     TermCharacters,
     TermCount,
-    TermTable,
+    TermCounts,
     count_corpus,
-    count_losses,
     term_hashes,
     term_texts,
 )
@@ -201,7 +200,7 @@ def _counting_gold(
 
         # Rows of documents that gold trains on would all be memorised.
         is_trained = alignment.is_in(TRAINING)
-        missed, wrong = TermTable(), TermTable()
+        missed, wrong = TermCounts(), TermCounts()
         recall = RecallOfUnseen()
         for start, examples in read_chunks(split):
             progress(start, len(split))

@@ -97,23 +97,20 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
     Raises:
         ShardError: A shard of a folder is missing or damaged.
     """
-    from mslm_data.stats.overlap import has_any
-
     exact = np.zeros(len(documents), np.bool_)
     near = np.zeros(len(documents), np.bool_)
     for held_out in load_folders(pipeline.source.decontaminate):
         layout = lay_out(documents, sentences, held_out.table)
         ids = Ragged(layout.ids.astype(np.int32), layout.offsets)
         words = held_out.words.hashes(ids, layout.words.astype(np.int32))
-        is_shared = held_out.fingerprints.sentence_places(words) >= 0
+        is_shared = held_out.fingerprints.has_sentences(words)
         exact[layout.sentence_documents[is_shared & (words.lengths >= MIN_SENTENCE_WORDS)]] = True
 
         # Compare whole documents too: the folder may have other sentence boundaries, so 13 words
         # may cross the end of a sentence.
         whole = Ragged(words.values, words.offsets[sentences.offsets])
-        places = held_out.fingerprints.find(whole)
-        exact |= places.sentences >= 0
-        near |= has_any(places.grams)
+        exact |= held_out.fingerprints.has_sentences(whole)
+        near |= held_out.fingerprints.has_grams(whole)
     return exact, near
 
 

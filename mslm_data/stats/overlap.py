@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,9 @@ WORDS = 13
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Hashes = npt.NDArray[np.uint64]
+Sentences: TypeAlias = tuple[Ints, Ragged]
+"""Rows of N sentences, int64 `[N]`, and their hashed normal words, N rows."""
 
 _WORD = re.compile(r"[^\W_]+")
 _MAX_TYPES = 500_000
@@ -131,26 +134,10 @@ def _hash(word: str) -> int:
 # Fingerprints -------------------------------------------------------------------------------------
 
 
-class Places(NamedTuple):
-    """Indices of sentences and 13-grams in a `Fingerprints`.
-
-    Attributes:
-        sentences: int64 `[N]`, the index of each sentence in `Fingerprints.sentences`, or -1.
-        grams: int64, N rows: the index of each 13-gram in `Fingerprints.grams`, or -1.
-    """
-
-    sentences: Ints
-    grams: Ragged
-
-
 class Fingerprints:
     """The distinct hashes of sentences and of their 13-grams, the runs of 13 words.
 
     Each distinct hash takes 8 bytes. While hashes are collected and sorted, each takes up to 24.
-
-    Attributes:
-        sentences: uint64 `[S]`, ascending: the hashes of sentences with words.
-        grams: uint64 `[G]`, ascending: the hashes of 13-grams.
     """
 
     def __init__(self, rows: Iterable[Ragged]) -> None:
@@ -165,27 +152,29 @@ class Fingerprints:
             has_words = words.lengths > 0
             sentences.append(sentence_hashes(words)[has_words])
             grams.append(gram_hashes(words).values)
-        self.sentences = _each_once(sentences)
-        self.grams = _each_once(grams)
+        self._sentences = _each_once(sentences)
+        self._grams = _each_once(grams)
 
-    def find(self, words: Ragged) -> Places:
-        """Find the indices of sentences and of their 13-grams.
+    def has_sentences(self, words: Ragged) -> Bools:
+        """Return whether each sentence is known, bool `[N]`; False for those without words.
 
         Args:
             words: Hashed normal words of N sentences.
         """
-        sentences = self.sentence_places(words)
+        return _are_in(self._sentences, sentence_hashes(words)) & (words.lengths > 0)
+
+    def has_grams(self, words: Ragged) -> Bools:
+        """Return whether each sentence has a known 13-gram, bool `[N]`.
+
+        Args:
+            words: Hashed normal words of N sentences.
+        """
         grams = gram_hashes(words)
-        return Places(sentences, Ragged(_places(self.grams, grams.values), grams.offsets))
-
-    def sentence_places(self, words: Ragged) -> Ints:
-        """Find the indices of whole sentences, int64 `[N]`; see `Places.sentences`."""
-        places = _places(self.sentences, sentence_hashes(words))
-        places[words.lengths == 0] = -1
-        return places
+        running_total = make_offsets(_are_in(self._grams, grams.values))
+        return np.diff(running_total[grams.offsets]) > 0
 
 
-def sentence_hashes(words: Ragged) -> npt.NDArray[np.uint64]:
+def sentence_hashes(words: Ragged) -> Hashes:
     """Hash each sentence from its hashed words, uint64 `[N]`."""
     out = np.empty(len(words), np.uint64)
     hash_rows(words.values, words.offsets, out)
@@ -200,13 +189,7 @@ def gram_hashes(words: Ragged) -> Ragged:
     return Ragged(out, offsets)
 
 
-def has_any(places: Ragged) -> Bools:
-    """Return whether each row has an index other than -1, bool `[N]`."""
-    running_total = make_offsets(places.values >= 0)
-    return np.diff(running_total[places.offsets]) > 0
-
-
-def _each_once(parts: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+def _each_once(parts: list[Hashes]) -> Hashes:
     """Return the distinct hashes, sorted. The list is emptied to free memory."""
     # Free the parts before sorting, so that memory holds two copies at most.
     hashes = np.concatenate([np.empty(0, np.uint64), *parts])
@@ -217,20 +200,19 @@ def _each_once(parts: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     return hashes[is_first]
 
 
-def _places(known: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> Ints:
-    """Return the index of each hash in a sorted array, or -1."""
+def _are_in(known: Hashes, hashes: Hashes) -> Bools:
+    """Return whether each hash is in a sorted array."""
     if not len(known):
-        return np.full(len(hashes), -1, np.int64)
+        return np.zeros(len(hashes), np.bool_)
 
     # Search in ascending order: consecutive searches then read the same memory.
     order = np.argsort(hashes)
     ascending = hashes[order]
     places = np.searchsorted(known, ascending)
     places[places == len(known)] = 0
-    places[known[places] != ascending] = -1
 
-    out = np.empty(len(hashes), np.int64)
-    out[order] = places
+    out = np.empty(len(hashes), np.bool_)
+    out[order] = known[places] == ascending
     return out
 
 
@@ -271,9 +253,8 @@ def overlap(
 ) -> tuple[Overlap, Overlap]:
     """Find the sentences that two splits share.
 
-    Memory holds the hashes of the smaller split only. The larger split is read once. The smaller
-    split is read twice: to hash its sentences, and to look up which of them the larger split
-    contains.
+    Each split is read once. Memory holds the hashed words of the smaller split, and of the shared
+    sentences of the larger one.
 
     Args:
         first: A split.
@@ -291,45 +272,56 @@ def overlap(
     if first.record.tokens > second.record.tokens:
         return overlap(second, first, words_of_second, words_of_first, progress=progress)[::-1]
 
-    total = 2 * len(first) + len(second)
+    total = len(first) + len(second)
     done = 0
     progress(done, total)
 
-    def rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
-        """Yield the rows and words of sentences, chunk by chunk, and report progress."""
+    def read(split: Split, words: NormalWords) -> Iterator[Sentences]:
         nonlocal done
         before = done
-        for row_of, sentences in hash_sentences(split, words):
-            yield row_of, sentences
-            done = before + int(row_of[-1]) + 1
+        for rows, sentences in hash_sentences(split, words):
+            yield rows, sentences
+            done = before + int(rows[-1]) + 1
             progress(done, total)
 
-    known = Fingerprints(words for _, words in rows(first, words_of_first))
+    smaller = [*read(first, words_of_first)]
+    known = Fingerprints(words for _, words in smaller)
+    of_second, shared = _compare(read(second, words_of_second), known)
 
-    # One item more than there are fingerprints: place -1, an unknown fingerprint, reads this last
-    # item, which stays False.
-    is_shared = np.zeros(len(known.sentences) + 1, np.bool_)
-    is_shared_gram = np.zeros(len(known.grams) + 1, np.bool_)
-
-    # Look up the larger split, and mark its fingerprints.
-    second_counter = _OverlapCounter()
-    for row_of, words in rows(second, words_of_second):
-        places = known.find(words)
-        is_shared[places.sentences[places.sentences >= 0]] = True
-        is_shared_gram[places.grams.values[places.grams.values >= 0]] = True
-        second_counter.add(row_of, words, places)
-
-    # Read the smaller split again, and keep only marked fingerprints.
-    first_counter = _OverlapCounter()
-    for row_of, words in rows(first, words_of_first):
-        places = known.find(words)
-        places.sentences[~is_shared[places.sentences]] = -1
-        places.grams.values[~is_shared_gram[places.grams.values]] = -1
-        first_counter.add(row_of, words, places)
-    return first_counter.overlap(), second_counter.overlap()
+    # All that the larger split shares is in these sentences.
+    of_first, _ = _compare(smaller, Fingerprints(shared))
+    return of_first, of_second
 
 
-def hash_sentences(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
+def _compare(chunks: Iterable[Sentences], known: Fingerprints) -> tuple[Overlap, list[Ragged]]:
+    """Find known sentences.
+
+    Args:
+        chunks: The sentences of a split.
+        known: Fingerprints of another split.
+
+    Returns:
+        The overlap, and the words of all sentences that are known or have a known 13-gram.
+    """
+    sentences = 0
+    short = 0
+    exact = [np.empty(0, np.int64)]
+    near = [np.empty(0, np.int64)]
+    shared = []
+    for rows, words in chunks:
+        is_exact = known.has_sentences(words)
+        has_grams = known.has_grams(words)
+
+        sentences += len(rows)
+        short += int((is_exact & (words.lengths < WORDS)).sum())
+        exact.append(rows[is_exact])
+        near.append(rows[has_grams & ~is_exact])
+        shared.append(words.take(np.flatnonzero(is_exact | has_grams)))
+
+    return Overlap(sentences, short, np.concatenate(exact), np.concatenate(near)), shared
+
+
+def hash_sentences(split: Split, words: NormalWords) -> Iterator[Sentences]:
     """Yield the rows and the hashed words of a split's sentences, chunk by chunk.
 
     Raises:
@@ -340,43 +332,6 @@ def hash_sentences(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Rag
         row_of, sentences = _sentences(examples)
         yield row_of + start, words.hashes(sentences, examples.word_ids.values)
         start += len(examples)
-
-
-class _OverlapCounter:
-    """Accumulates the `Overlap` of one split with another."""
-
-    def __init__(self) -> None:
-        self._sentences = 0
-        self._short = 0
-        self._exact: list[Ints] = []
-        self._near: list[Ints] = []
-
-    def add(self, row_of: Ints, words: Ragged, places: Places) -> None:
-        """Add sentences.
-
-        Args:
-            row_of: int64 `[N]`, the row of each sentence.
-            words: N rows, the hashed words of each sentence.
-            places: Indices of the sentences and their 13-grams in the other split's fingerprints,
-                -1 if absent.
-        """
-        is_exact = places.sentences >= 0
-        is_near = has_any(places.grams) & ~is_exact
-
-        self._sentences += len(row_of)
-        self._short += int((is_exact & (words.lengths < WORDS)).sum())
-        self._exact.append(row_of[is_exact])
-        self._near.append(row_of[is_near])
-
-    def overlap(self) -> Overlap:
-        """Return the overlap of all sentences added so far."""
-        nothing = np.empty(0, np.int64)
-        return Overlap(
-            sentences=self._sentences,
-            short=self._short,
-            exact=np.concatenate([nothing, *self._exact]),
-            near=np.concatenate([nothing, *self._near]),
-        )
 
 
 def _sentences(examples: Examples) -> tuple[Ints, Ragged]:

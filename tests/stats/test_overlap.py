@@ -19,7 +19,6 @@ from mslm_data.stats.overlap import (
     WORDS,
     Fingerprints,
     NormalWords,
-    has_any,
     normal_words,
     overlap,
     shared_rows,
@@ -169,11 +168,11 @@ def test_fingerprints__find_what_the_twin_finds(of: list[str], within: list[str]
     known = [" ".join(3 * [*text.split()]) for text in within]
     exact, near = reference.overlap(longer, known)
 
-    places = Fingerprints([hashed(known[:4]), hashed(known[4:])]).find(hashed(longer))
+    fingerprints = Fingerprints([hashed(known[:4]), hashed(known[4:])])
 
-    is_exact = places.sentences >= 0
+    is_exact = fingerprints.has_sentences(hashed(longer))
     assert np.flatnonzero(is_exact).tolist() == exact
-    assert np.flatnonzero(has_any(places.grams) & ~is_exact).tolist() == near
+    assert np.flatnonzero(fingerprints.has_grams(hashed(longer)) & ~is_exact).tolist() == near
 
 
 def hashed(texts: Sequence[str]) -> Ragged:

@@ -151,39 +151,6 @@ class MaskStats:
         """Whether every non-special token is masked in each epoch."""
         return self.realised_rate == 1
 
-    def facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Return names and values for display: the most important ones, and all others."""
-        weights = self.weights
-        first = [
-            ("tokens masked", f"{self.realised_rate:.2%}"),
-            ("mentions masked by ELM", f"{self.realised_elm:.2%}"),
-            ("tokens masked by BLM", f"{self.effective_blm:.2%}"),
-            ("w_ELM / w_BLM, Eq. 5", f"{weights.w_elm:.3f} / {weights.w_blm:.3f}"),
-        ]
-        others = [
-            ("N_ELM", f"{self.n_elm:,}"),
-            ("N_BLM", f"{self.n_blm:,}"),
-            ("rows", f"{self.sequences:,}"),
-            ("maskable tokens", f"{self.maskable_tokens:,}"),
-            ("mentions", f"{self.mentions:,}"),
-            ("masks inside mentions", f"{self.share_in_mentions:.1%}"),
-            ("rows under budget", f"{self.rows_under_budget:,}"),
-            ("rows with no mask", f"{self.rows_without_mask:,}"),
-            ("mean run of masks", f"{self.mean_run_length:.2f} tokens"),
-        ]
-        if self.masked_word_entropy is not None:
-            others.append(("entropy of masked words", f"{self.masked_word_entropy:.2f} bits"))
-        return first, others
-
-    def by_label(self) -> str:
-        """Return an HTML table of the masks of each label's mentions."""
-        rows = [
-            (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
-            for label, counts in self.labels.items()
-        ]
-        head = ("label", "mentions", "their tokens", "masked whole by ELM")
-        return str(macros("parts.html").table(head, rows))
-
     def __repr__(self) -> str:
         weights = self.weights
 
@@ -195,7 +162,4 @@ class MaskStats:
 
     def _repr_html_(self) -> str:
         """Return the counts as HTML, for notebooks."""
-        first, others = self.facts()
-
-        tiles = macros("parts.html").tiles
-        return notebook_html(tiles(first), tiles(others, small=True), self.by_label())
+        return notebook_html(str(macros("mask_stats.html").counts(self)))

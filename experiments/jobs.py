@@ -13,6 +13,7 @@ import torch
 from filelock import FileLock
 
 import mslm_data as md
+from examples.dga import SoftMasks, general_knowledge_loss, head_importance
 from experiments import classifier as classifier_module
 from experiments import encoder, few_shot, masks, training
 from experiments.classifier import Classifier, on_texts, predictions
@@ -25,7 +26,7 @@ from experiments.training import Schedule
 from mslm_data.api.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
-from mslm_data.torch import MslmModel, SoftMasks, general_knowledge_loss, head_importance
+from mslm_data.torch import MslmModel
 
 IMPORTANCE_BATCHES = 40
 """Number of batches of 32 rows for DGA's head importance.
@@ -221,10 +222,11 @@ class _Guard:
             train, md.strategy("joint", elm=0, blm=0), batch_size=32, seed=seed, bucketed=True
         )
         torch.manual_seed(seed)
-        importance = head_importance(model, itertools.islice(plain, IMPORTANCE_BATCHES))
+        encoder = model.encoder()
+        importance = head_importance(encoder, itertools.islice(plain, IMPORTANCE_BATCHES))
         self.model = _Contrasting(model, importance)
         self.views = training.for_general_knowledge
-        self.around = SoftMasks(model, importance, scales)  # type: ignore[arg-type]
+        self.around = SoftMasks(encoder, importance, scales)  # type: ignore[arg-type]
 
 
 class _Contrasting(torch.nn.Module):
@@ -238,7 +240,7 @@ class _Contrasting(torch.nn.Module):
     def forward(self, **view: torch.Tensor) -> Any:
         if "labels" in view:
             return self.model(**view)
-        loss = general_knowledge_loss(self.model, importance_KN=self.importance, **view)
+        loss = general_knowledge_loss(self.model.encoder(), importance=self.importance, **view)
         return SimpleNamespace(loss=loss)
 
 

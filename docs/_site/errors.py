@@ -183,14 +183,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Set `epoch` before each pass, as described in the message.",
         ),
     ),
-    "torch/dga/general_knowledge.py": (
-        Warned(
-            "SoftMasks: no optimizer with the model's own parameters took a step",
-            "The optimizer took no step within the context, or has copies of the parameters, as "
-            "some sharding optimizers do.",
-            "Train within the context, and pass `SoftMasks` the trained model.",
-        ),
-    ),
     "torch/predict/metrics.py": (
         Warned(
             "evaluate: masked=True masks the gold mentions",

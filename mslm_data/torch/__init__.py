@@ -25,16 +25,12 @@ __all__ = [
     "Perplexity",
     "Prediction",
     "ReleasedLoss",
-    "SoftMasks",
     "confidence_heatmap",
-    "contrast",
     "count_items",
     "decode_spans",
     "diffusion_bound",
     "encoder_inputs",
     "evaluate",
-    "general_knowledge_loss",
-    "head_importance",
     "mention_confidence",
     "perplexity",
     "pool_spans",
@@ -43,12 +39,6 @@ __all__ = [
 if TYPE_CHECKING:
     from mslm_data.torch.data.collator import MaskingCollator
     from mslm_data.torch.data.dataset import MaskedDataset
-    from mslm_data.torch.dga.general_knowledge import (
-        SoftMasks,
-        contrast,
-        general_knowledge_loss,
-        head_importance,
-    )
     from mslm_data.torch.model.callbacks import MaskEpochCallback
     from mslm_data.torch.model.config import MslmConfig
     from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
@@ -81,16 +71,12 @@ else:
         "Perplexity": "mslm_data.torch.predict.metrics",
         "Prediction": "mslm_data.torch.model.output",
         "ReleasedLoss": "mslm_data.torch.model.loss",
-        "SoftMasks": "mslm_data.torch.dga.general_knowledge",
         "confidence_heatmap": "mslm_data.torch.predict.heatmap",
-        "contrast": "mslm_data.torch.dga.general_knowledge",
         "count_items": "mslm_data.torch.model.steps",
         "decode_spans": "mslm_data.torch.model.ranges",
         "diffusion_bound": "mslm_data.torch.predict.bound",
         "encoder_inputs": "mslm_data.torch.model.packed",
         "evaluate": "mslm_data.torch.predict.metrics",
-        "general_knowledge_loss": "mslm_data.torch.dga.general_knowledge",
-        "head_importance": "mslm_data.torch.dga.general_knowledge",
         "mention_confidence": "mslm_data.torch.predict.confidence",
         "perplexity": "mslm_data.torch.predict.metrics",
         "pool_spans": "mslm_data.torch.model.ranges",

@@ -27,12 +27,9 @@ from mslm_data.torch import (  # noqa: E402
     MslmTrainer,
     Perplexity,
     ReleasedLoss,
-    SoftMasks,
     count_items,
     decode_spans,
     evaluate,
-    general_knowledge_loss,
-    head_importance,
     mention_confidence,
     perplexity,
     pool_spans,
@@ -196,44 +193,6 @@ def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path
         of_rows = moved.predict(rows["input_ids"].to(device), rows["attention_mask"].to(device))
         places = [[mention.start, mention.end] for one in of_texts for mention in one]
         return [places, of_rows.span_starts]
-
-    equal_everywhere(compute)
-
-
-# DGA ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw dropout on the CPU, because random numbers of a seed differ between devices."""
-
-    def dropout(x: Any, p: float, training: bool, inplace: bool) -> Any:
-        kept = torch.rand(x.shape) >= p
-        return x * kept.to(x.device) / (1 - p) if training and p else x
-
-    monkeypatch.setattr(torch.nn.functional, "dropout", dropout)
-
-
-@pytest.mark.parametrize("scale", ["gradients", "updates"])
-@pytest.mark.parametrize("family", ["bert", "deberta", "distilbert"])
-def test_general_knowledge__importance_loss_and_steps(
-    family: str, scale: Any, same_dropout: None
-) -> None:
-    def compute(device: Any) -> Any:
-        # Attention would draw its dropout within the kernel.
-        model = wrapped(family, device, attention_probs_dropout_prob=0.0, attention_dropout=0.0)
-        rows = on(device, batch())
-        shown = rows["input_ids"], rows["attention_mask"]
-        torch.manual_seed(0)
-        importance = head_importance(model, [batch(), rows])
-
-        # Not Adam: it turns rounding errors of zero gradients into long steps.
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-        with SoftMasks(model, importance.cpu(), scale):  # a loaded importance is on the CPU
-            for _ in range(2):
-                general_knowledge_loss(model, *shown, importance_KN=importance).backward()
-                optimiser.step()
-        return [importance, list(model.parameters())]
 
     equal_everywhere(compute)
 

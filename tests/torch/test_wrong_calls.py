@@ -17,7 +17,6 @@ from mslm_data.torch import (  # noqa: E402
     MslmModel,
     confidence_heatmap,
     evaluate,
-    head_importance,
     mention_confidence,
     perplexity,
 )
@@ -82,10 +81,6 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "confidence in a whole split": (
         mention_confidence,
         r"^examples: expected rows, as split\.examples\(0, 100\) gives, got Split$",
-    ),
-    "heads of a dataset": (
-        lambda model, split: head_importance(model, MaskedDataset(split, JOINT)),  # type: ignore[arg-type]
-        r"^batches: expected batches, such as MaskedDataset\(.*, got MaskedDataset, which yields rows$",
     ),
     "a page of a split": (
         lambda model, split: confidence_heatmap(

@@ -89,10 +89,8 @@ def dga(
 ) -> Recipe:
     """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
-    Reference: UIC-Liu-Lab/DGA. The method itself is in `mslm_data.torch`: `head_importance` finds
-    the attention heads with general knowledge, `SoftMasks` reduces their updates, and
-    `general_knowledge_loss` is the contrastive loss. A run with these masks alone is the control,
-    not DGA.
+    Reference: UIC-Liu-Lab/DGA. The method itself is the program `examples/dga.py`. A run with
+    these masks alone is the control, not DGA.
     """
     return token(rate, corruption=corruption)
 

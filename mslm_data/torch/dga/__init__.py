@@ -1,1 +1,0 @@
-"""DGA: adapt an encoder without losing its general knowledge (Ke et al. 2022)."""

@@ -436,8 +436,8 @@ def _trained(
 
 
 def _wrapped(turn: Turn, shards: Shards) -> MslmModel:
-    """Return our model. With equal weights, its loss is the peer's: a mean over masked tokens."""
-    return MslmModel.wrap(_encoder(turn, shards), w_elm=1.0, w_blm=1.0)
+    """Return our model, whose loss is about the peer's: the mean over masked tokens."""
+    return MslmModel.wrap(_encoder(turn, shards), w_elm=1.0, w_blm=1.0, w_mslm=100 / _RATE)
 
 
 def _encoder(turn: Turn, shards: Shards) -> BertForMaskedLM:

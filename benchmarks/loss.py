@@ -21,7 +21,6 @@ from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.mask.plan import MaskKind
 from mslm_data.torch import MaskSpecificLoss
-from mslm_data.torch.model.loss import LossSum
 
 B, L, H, V = 16, 128, 384, 30_522
 _ENTITY, _ANY = 0.08, 0.15  # shares of tokens masked as part of a mention, and in total
@@ -102,12 +101,12 @@ class Step:
 
 def _hidden(step: Step) -> Tensor:
     loss = step.loss.from_hidden(step.hidden_BLH, step.head, step.labels_BL, step.kinds_BL)
-    return loss.per_item()
+    return loss / (step.labels_BL != -100).sum()
 
 
 def _logits(step: Step) -> Tensor:
-    loss: LossSum = step.loss(step.head(step.hidden_BLH), step.labels_BL, step.kinds_BL)
-    return loss.per_item()
+    loss: Tensor = step.loss(step.head(step.hidden_BLH), step.labels_BL, step.kinds_BL)
+    return loss / (step.labels_BL != -100).sum()
 
 
 def _dense(step: Step) -> Tensor:

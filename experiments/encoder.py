@@ -25,7 +25,7 @@ from safetensors import safe_open
 
 import mslm_data as md
 from experiments.corpora import Cache
-from experiments.training import Schedule, on_masked_tokens, optimise
+from experiments.training import Schedule, count_weights, on_masked_tokens, optimise
 from mslm_data._optional import quiet_transformers
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.shard.split import Split
@@ -108,7 +108,7 @@ def _has_head(folder: Path) -> bool:
 def _head_alone(cache: Cache) -> MslmModel:
     """Train a new head with the encoder frozen."""
     torch.manual_seed(SEED)
-    model = MslmModel.wrap(masked_lm(cache.encoder, cache.device), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(masked_lm(cache.encoder, cache.device))
     everything = cache.everything()["train"]
     with torch.no_grad():
         model.masked_lm.get_output_embeddings().bias.copy_(log_frequencies(everything))
@@ -121,13 +121,14 @@ def _head_alone(cache: Cache) -> MslmModel:
 def _together(cache: Cache, folder: Path) -> MslmModel:
     """Train head and encoder together."""
     torch.manual_seed(SEED)
-    model = MslmModel.wrap(masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(masked_lm(folder, cache.device))
     _optimise(model, cache.everything()["train"], TOGETHER, seed=SEED + 1)
     return model
 
 
 def _optimise(model: MslmModel, train: Split, schedule: Schedule, *, seed: int) -> None:
     strategy = md.strategy("token", **MASKS)
+    model.set_loss_weights(**count_weights(train, strategy, seed=seed))
     done = optimise(model, train, strategy, on_masked_tokens, schedule, seed=seed)
     print(f"language modelling head: {done}", flush=True)
 

@@ -71,9 +71,9 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         encoder.masked_lm(folder, cache.device),
         labels=shards.labels,
         two_views=False,  # `VIEWS` makes the views of a batch
-        w_elm=w_elm,
-        w_blm=w_blm,
     )
+    weights = training.count_weights(shards["train"], strategy, seed=run.seed)
+    model.set_loss_weights(**weights | {"w_elm": w_elm, "w_blm": w_blm})
     trained = training.optimise(
         model,
         shards["train"],
@@ -98,6 +98,7 @@ def _few_shot(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     model = MslmModel.wrap(
         encoder.masked_lm(folder, cache.device), labels=documents.labels, two_views=False
     )
+    model.set_loss_weights(**training.count_weights(train, None, seed=run.seed))
     if options["frozen"]:
         model.encoder().requires_grad_(False)
     trained = training.optimise(
@@ -149,7 +150,8 @@ def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         shards = cache.weak_domain()
     strategy, masked = _make_strategy(run.arm, shards, start, seed=run.seed, target=target)
     torch.manual_seed(run.seed)
-    model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(encoder.masked_lm(start, cache.device))
+    model.set_loss_weights(**training.count_weights(shards["train"], strategy, seed=run.seed))
     trained = training.optimise(
         model,
         shards["train"],
@@ -168,7 +170,7 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     options = run.options
     shards = cache.task(run.corpus)
     torch.manual_seed(run.seed)
-    model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(encoder.masked_lm(start, cache.device))
 
     result: dict[str, Any] = {"hidden": 0.0}
     if options["masks"]:
@@ -178,6 +180,7 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         strategy, result = _make_strategy(
             options["masks"], shards, start, seed=run.seed, target=options["hidden"]
         )
+        model.set_loss_weights(**training.count_weights(shards["train"], strategy, seed=run.seed))
         schedule = _schedule(options["adaptation"])
         guard = _Guard(model, shards["train"], options["guard"], seed=run.seed)
         adapted = training.optimise(

@@ -143,7 +143,7 @@ def _predicted_tags(model: MslmModel, split: Split) -> Iterator[_Batch]:
                 torch.from_numpy(ids).to(device),
                 torch.from_numpy(present.astype(np.int64)).to(device),
             )
-            tags = output.tag_logits.float().argmax(-1).cpu().numpy()
+            tags = output.logits.float().argmax(-1).cpu().numpy()
             yield _Batch(rows, ids, gold, words, tags)
 
 

@@ -19,7 +19,7 @@ import mslm_data as md
 from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Rows
-from mslm_data.torch import count_items
+from mslm_data.torch import count_tokens, loss_weights
 from mslm_data.torch.model.forward import evaluating, find_device
 
 WARM = 0.1
@@ -133,6 +133,15 @@ def rate_at(step: int, total: int) -> float:
     return max(0.0, (total - step) / max(1, total - warm))
 
 
+def count_weights(split: Rows, strategy: Strategy | None, *, seed: int) -> dict[str, float]:
+    """Count the weights of the loss with which its parts are means over their items.
+
+    Those of term tokens and of other masked tokens are 1.
+    """
+    batches = md.Batches(split, strategy or md.strategy("unmasked"), batch_size=64, seed=seed)
+    return loss_weights(batches) | {"w_elm": 1.0, "w_blm": 1.0}
+
+
 def on_plain_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     """Detect and classify mentions in unmasked rows (Eq. 8 and 11)."""
     return [_tensors({**batch, "input_ids": unmasked(batch)}, (*_ROWS, *_TAGS))]
@@ -150,13 +159,14 @@ def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     memory.
     """
     plain, masked = *on_plain_rows(batch), *on_masked_tokens(batch)
-    # The gradients of both passes add up. Each pass has its own losses with their own counts.
-    return [plain, {**masked, "num_items_in_batch": count_items([masked])}]
+    # The gradients of both passes add up.
+    return [plain, masked]
 
 
 def on_masked_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     """Predict masked tokens only (Eq. 6)."""
-    return [_tensors(batch, (*_ROWS, *_MASKS))]
+    tokens = count_tokens([_tensors(batch, ("bio",))])
+    return [{**_tensors(batch, (*_ROWS, *_MASKS)), "num_items_in_batch": tokens}]
 
 
 def for_general_knowledge(batch: Mapping[str, Any]) -> Sequence[Inputs]:

@@ -117,7 +117,8 @@ def dense(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
 def from_hidden(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
     """Compute the loss by `MaskSpecificLoss`, from logits of masked tokens only."""
     kinds = torch.where(labels != _IGNORED, int(MaskKind.BASE), 0).to(torch.uint8)
-    return MaskSpecificLoss(1, 1).from_hidden(hidden, head, labels, kinds).per_item()
+    loss = MaskSpecificLoss(1, 1).from_hidden(hidden, head, labels, kinds)
+    return loss / (labels != _IGNORED).sum()
 
 
 def linear_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:

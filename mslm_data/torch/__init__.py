@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 from mslm_data import _optional
 
 __all__ = [
-    "EntityClassificationHead",
-    "EntityDetectionHead",
-    "LossSum",
     "MaskEpochCallback",
     "MaskSpecificLoss",
     "MaskedDataset",
@@ -24,13 +21,13 @@ __all__ = [
     "MslmTrainer",
     "Perplexity",
     "Prediction",
-    "ReleasedLoss",
     "confidence_heatmap",
-    "count_items",
+    "count_tokens",
     "decode_spans",
     "diffusion_bound",
     "encoder_inputs",
     "evaluate",
+    "loss_weights",
     "mention_confidence",
     "perplexity",
     "pool_spans",
@@ -41,13 +38,12 @@ if TYPE_CHECKING:
     from mslm_data.torch.data.dataset import MaskedDataset
     from mslm_data.torch.model.callbacks import MaskEpochCallback
     from mslm_data.torch.model.config import MslmConfig
-    from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
-    from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss, ReleasedLoss
+    from mslm_data.torch.model.loss import MaskSpecificLoss
     from mslm_data.torch.model.model import MslmModel
     from mslm_data.torch.model.output import Prediction
     from mslm_data.torch.model.packed import encoder_inputs
     from mslm_data.torch.model.ranges import decode_spans, pool_spans
-    from mslm_data.torch.model.steps import count_items
+    from mslm_data.torch.model.steps import count_tokens, loss_weights
     from mslm_data.torch.model.trainer import MslmTrainer
     from mslm_data.torch.predict.bound import diffusion_bound
     from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence
@@ -57,9 +53,6 @@ else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
     # Any.
     _MODULES = {
-        "EntityClassificationHead": "mslm_data.torch.model.heads",
-        "EntityDetectionHead": "mslm_data.torch.model.heads",
-        "LossSum": "mslm_data.torch.model.loss",
         "MaskEpochCallback": "mslm_data.torch.model.callbacks",
         "MaskSpecificLoss": "mslm_data.torch.model.loss",
         "MaskedDataset": "mslm_data.torch.data.dataset",
@@ -70,13 +63,13 @@ else:
         "MslmTrainer": "mslm_data.torch.model.trainer",
         "Perplexity": "mslm_data.torch.predict.metrics",
         "Prediction": "mslm_data.torch.model.output",
-        "ReleasedLoss": "mslm_data.torch.model.loss",
         "confidence_heatmap": "mslm_data.torch.predict.heatmap",
-        "count_items": "mslm_data.torch.model.steps",
+        "count_tokens": "mslm_data.torch.model.steps",
         "decode_spans": "mslm_data.torch.model.ranges",
         "diffusion_bound": "mslm_data.torch.predict.bound",
         "encoder_inputs": "mslm_data.torch.model.packed",
         "evaluate": "mslm_data.torch.predict.metrics",
+        "loss_weights": "mslm_data.torch.model.steps",
         "mention_confidence": "mslm_data.torch.predict.confidence",
         "perplexity": "mslm_data.torch.predict.metrics",
         "pool_spans": "mslm_data.torch.model.ranges",

@@ -40,28 +40,6 @@ def mask_specific(
     return math.fsum(losses), len(losses)
 
 
-def released(
-    logits: Floats, original: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str
-) -> float:
-    """Return what the released code computes for Eq. 6."""
-    rows, width, _ = logits.shape
-    losses = [[nll(logits[b, t], int(original[b, t])) for t in range(width)] for b in range(rows)]
-    if reduction != "mean":
-        total = math.fsum(map(math.fsum, losses))
-        return total if reduction == "sum" else total / (rows * width)
-    value = {0: 1.0, 1: w_blm, 2: w_elm}
-    out = 0.0
-    for b in range(rows):
-        weights = [value[int(k)] for k in kinds[b]]
-        ones = [sum(w == x for x in (w_elm, w_blm)) for w in weights]
-        mean = (
-            math.fsum(loss * (w + n) for loss, w, n in zip(losses[b], weights, ones, strict=True))
-            / width
-        )
-        out += (1 + sum(ones)) * mean
-    return out / rows
-
-
 def cross_entropy(logits: Floats, labels: Ints) -> tuple[float, int]:
     """Return Eq. 8 or 11 of `[B, N, C]`, summed over all rows, and the number of labels from 0 on."""
     losses = [

@@ -15,8 +15,7 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch._dynamo import lookup_backend  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from mslm_data.torch import MaskSpecificLoss, ReleasedLoss  # noqa: E402
-from mslm_data.torch.model.loss import LossSum  # noqa: E402
+from mslm_data.torch import MaskSpecificLoss  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.support.properties import fewer  # noqa: E402
 
@@ -52,10 +51,8 @@ def test_mask_specific_loss__equals_its_slow_twin(
 
     loss = MaskSpecificLoss(*weights)(logits, labels, kinds)
 
-    total, items = twin.mask_specific(logits.numpy(), labels.numpy(), kinds.numpy(), *weights)
-    assert loss.total.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
-    assert loss.items.item() == items
-    assert loss.per_item().item() == pytest.approx(total / max(items, 1), rel=1e-12, abs=1e-12)
+    total, _ = twin.mask_specific(logits.numpy(), labels.numpy(), kinds.numpy(), *weights)
+    assert loss.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
 @fewer(0.3)
@@ -76,11 +73,8 @@ def test_mask_specific_loss__per_rate_equals_its_slow_twin(
     loss = MaskSpecificLoss(0.6, 0.4, per_rate=True, low=0.01)(logits, labels, kinds, given_rates)
 
     floored = [max(float(np.float32(rate)), 0.01) for rate in rates]
-    total, items = twin.mask_specific(
-        logits.numpy(), labels.numpy(), kinds.numpy(), 0.6, 0.4, floored
-    )
-    assert loss.total.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
-    assert loss.items.item() == items
+    total, _ = twin.mask_specific(logits.numpy(), labels.numpy(), kinds.numpy(), 0.6, 0.4, floored)
+    assert loss.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
 def test_mask_specific_loss__per_rate_requires_rates() -> None:
@@ -104,8 +98,7 @@ def test_mask_specific_loss__equals_the_worked_example() -> None:
 
     loss = MaskSpecificLoss(w_elm=0.6, w_blm=0.4)(p.log(), labels, kinds)
 
-    assert loss.total.item() == pytest.approx(1.663553, abs=5e-7)
-    assert loss.per_item().item() == pytest.approx(1.663553 / 2, abs=5e-7)
+    assert loss.item() == pytest.approx(1.663553, abs=5e-7)
     assert pytest.approx(0.6 * math.log(4) + 0.4 * math.log(8), abs=5e-7) == 1.663553
 
 
@@ -118,12 +111,12 @@ def test_from_hidden__equals_forward_in_value_and_gradient() -> None:
         h = hidden.clone().requires_grad_()
         head.zero_grad()
         if road == "hidden":
-            total, items = loss.from_hidden(h, head, labels, kinds)
+            total = loss.from_hidden(h, head, labels, kinds)
         else:
-            total, items = loss(head(h), labels, kinds)
+            total = loss(head(h), labels, kinds)
         total.backward()
         gradients = (h.grad, head.weight.grad.clone(), head.bias.grad.clone())
-        roads.append((total.detach(), items, *gradients))
+        roads.append((total.detach(), *gradients))
 
     for one, other in zip(*roads, strict=True):
         torch.testing.assert_close(one, other)
@@ -132,10 +125,10 @@ def test_from_hidden__equals_forward_in_value_and_gradient() -> None:
 def test_mask_specific_loss__with_weights_of_1_is_cross_entropy() -> None:
     logits, labels, kinds = made(4, 9, 0.5)
 
-    loss = MaskSpecificLoss(1, 1)(logits, labels, kinds).per_item()
+    loss = MaskSpecificLoss(1, 1)(logits, labels, kinds)
 
     torch.testing.assert_close(
-        loss, F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+        loss, F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
     )
 
 
@@ -143,27 +136,10 @@ def test_mask_specific_loss__does_not_normalise_weights() -> None:
     logits, labels, kinds = made(2, 9, 0.5)
     only_entities = torch.where(kinds > 0, 2, 0).to(torch.uint8)
 
-    one = MaskSpecificLoss(0.6, 0.4)(logits, labels, only_entities).per_item()
-    twice = MaskSpecificLoss(1.2, 0.8)(logits, labels, only_entities).per_item()
+    one = MaskSpecificLoss(0.6, 0.4)(logits, labels, only_entities)
+    twice = MaskSpecificLoss(1.2, 0.8)(logits, labels, only_entities)
 
     torch.testing.assert_close(twice, 2 * one)
-
-
-def test_per_item__of_batches_add_up_to_the_step() -> None:
-    logits, labels, kinds = made(4, 9, 0.5)
-    loss = MaskSpecificLoss(0.6, 0.4)
-    whole = loss(logits, labels, kinds)
-
-    parts = [loss(logits[i:j], labels[i:j], kinds[i:j]) for i, j in ((0, 1), (1, 4))]
-
-    torch.testing.assert_close(sum(part.per_item(whole.items) for part in parts), whole.per_item())
-
-
-def test_per_item__divides_by_fractions_but_not_by_0() -> None:
-    loss = LossSum(torch.tensor(3.0), torch.tensor(0))
-
-    assert loss.per_item().item() == 3
-    assert loss.per_item(torch.tensor(0.5)).item() == 6
 
 
 def test_mask_specific_loss__passes_gradcheck() -> None:
@@ -171,12 +147,8 @@ def test_mask_specific_loss__passes_gradcheck() -> None:
     loss, head = MaskSpecificLoss(0.6, 0.4), decoder()
     hidden = torch.randn((2, 4, H), dtype=torch.float64, requires_grad=True)
 
-    assert torch.autograd.gradcheck(
-        lambda x: loss(x, labels, kinds).per_item(), (logits.requires_grad_(),)
-    )
-    assert torch.autograd.gradcheck(
-        lambda h: loss.from_hidden(h, head, labels, kinds).total, (hidden,)
-    )
+    assert torch.autograd.gradcheck(lambda x: loss(x, labels, kinds), (logits.requires_grad_(),))
+    assert torch.autograd.gradcheck(lambda h: loss.from_hidden(h, head, labels, kinds), (hidden,))
 
 
 def test_from_hidden__sums_in_float32_under_autocast() -> None:
@@ -189,7 +161,7 @@ def test_from_hidden__sums_in_float32_under_autocast() -> None:
         return out
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = MaskSpecificLoss(0.6, 0.4).from_hidden(hidden, watched, labels, kinds).total
+        loss = MaskSpecificLoss(0.6, 0.4).from_hidden(hidden, watched, labels, kinds)
 
     at = labels.flatten() != -100
     exact = torch.nn.functional.cross_entropy(
@@ -207,9 +179,9 @@ def test_mask_specific_loss__sums_half_precision_in_float32(dtype: Any) -> None:
     logits, labels, kinds = made(32, 64, 0.9)
     half = logits.to(dtype)
 
-    loss = MaskSpecificLoss(0.6, 0.4)(half, labels, kinds).per_item()
+    loss = MaskSpecificLoss(0.6, 0.4)(half, labels, kinds)
 
-    exact = MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds).per_item()
+    exact = MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(exact.item(), rel=1e-6)
 
@@ -221,9 +193,9 @@ def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(roa
     labels, kinds = torch.full((2, 3), -100), torch.zeros((2, 3), dtype=torch.uint8)
 
     if road == "hidden":
-        value = loss.from_hidden(hidden, head, labels, kinds).per_item()
+        value = loss.from_hidden(hidden, head, labels, kinds)
     else:
-        value = loss(head(hidden), labels, kinds).per_item()
+        value = loss(head(hidden), labels, kinds)
     value.backward()
 
     assert value.item() == 0
@@ -242,7 +214,7 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
 
     head, loss = decoder(), MaskSpecificLoss(0.6, 0.4)
     compiled = torch.compile(
-        lambda h, y, k: loss.from_hidden(h, head, y, k).per_item(), fullgraph=True, backend=backend
+        lambda h, y, k: loss.from_hidden(h, head, y, k), fullgraph=True, backend=backend
     )
     for rate in (0.5, 0.9, 0.0):
         _, labels, kinds = made(3, 8, rate)
@@ -250,7 +222,7 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
         value = compiled(hidden, labels, kinds)
         (gradient,) = torch.autograd.grad(value, hidden)
 
-        expected = loss.from_hidden(hidden, head, labels, kinds).per_item()
+        expected = loss.from_hidden(hidden, head, labels, kinds)
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(gradient, torch.autograd.grad(expected, hidden)[0])
     assert len(graphs) == 1
@@ -280,82 +252,18 @@ def test_from_hidden__computes_logits_of_masked_positions_only() -> None:
     loss = MaskSpecificLoss(0.6, 0.4)
 
     with Sizes() as sparse:
-        loss.from_hidden(hidden, head, labels, kinds).total.backward()
+        loss.from_hidden(hidden, head, labels, kinds).backward()
     with Sizes() as dense:
-        loss(head(hidden), labels, kinds).total.backward()
+        loss(head(hidden), labels, kinds).backward()
 
     assert sparse.most == rows * 5 * words
     assert dense.most == rows * width * words
 
 
-@fewer(0.3)
-@given(
-    weights=st.sampled_from([(0.6, 0.4), (0.5, 0.5), (1.0, 0.25)]),
-    reduction=st.sampled_from(["none", "sum", "mean"]),
-    seed=st.integers(0, 99),
-)
-def test_released_loss__equals_its_slow_twin(
-    weights: tuple[float, float], reduction: str, seed: int
-) -> None:
-    logits, labels, kinds = made(3, 6, 0.4, seed)
-    original = torch.where(labels == -100, 3, labels)
-
-    loss = ReleasedLoss(*weights, reduction=reduction)(
-        logits, torch.full_like(labels, 3), labels, kinds
-    )
-
-    slow = twin.released(logits.numpy(), original.numpy(), kinds.numpy(), *weights, reduction)
-    assert loss.item() == pytest.approx(slow, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [((0.6, 0.4), (1 + 2) * (1.6 + 1.4 + 2) / 4), ((0.5, 0.5), (1 + 4) * (2.5 + 2.5 + 2) / 4)],
-)
-def test_released_loss__counts_masked_tokens_twice_with_equal_weights(
-    weights: tuple[float, float], expected: float
-) -> None:
-    # Four positions with loss ln 2, one of each kind masked; computed by hand.
-    logits, ids = torch.zeros((1, 4, 2)).double(), torch.zeros((1, 4), dtype=torch.int64)
-    labels, kinds = (
-        torch.tensor([[0, 0, -100, -100]]),
-        torch.tensor([[2, 1, 0, 0]], dtype=torch.uint8),
-    )
-
-    loss = ReleasedLoss(*weights, reduction="mean")(logits, ids, labels, kinds)
-
-    assert loss.item() == pytest.approx(expected * math.log(2), rel=1e-12)
-
-
-def test_released_loss__ignores_weights_with_its_default_reduction() -> None:
-    logits, labels, kinds = made(3, 6, 0.4)
-    ids = torch.full_like(labels, 3)
-
-    one, other = (
-        ReleasedLoss(*weights)(logits, ids, labels, kinds) for weights in ((0.6, 0.4), (2.0, 0.0))
-    )
-
-    assert one.item() == other.item()
-
-
-@pytest.mark.parametrize("kind", [MaskSpecificLoss, ReleasedLoss])
-def test_losses__refuse_negative_weights(kind: Any) -> None:
-    with pytest.raises(
-        ValueError, match=rf"{kind.__name__}: expected w_blm to be 0 or more, got -0.1"
-    ):
-        kind(0.6, -0.1)
-    with pytest.raises(
-        ValueError, match=rf"{kind.__name__}: expected w_elm to be 0 or more, got nan"
-    ):
-        kind(np.nan, 0.1)
-
-
-def test_released_loss__refuses_an_unknown_reduction() -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"expected reduction none or sum or mean, got 'men'; did you mean 'mean'\?",
-    ):
-        ReleasedLoss(0.6, 0.4, reduction="men")
+def test_mask_specific_loss__refuses_negative_weights() -> None:
+    for weights, message in (((0.6, -0.1), "w_blm .* got -0.1"), ((np.nan, 0.1), "w_elm .* nan")):
+        with pytest.raises(ValueError, match=message):
+            MaskSpecificLoss(*weights)
 
 
 def of_tokens(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -374,8 +282,8 @@ def test_mask_specific_loss__accepts_a_flat_row() -> None:
     rows = loss(logits, labels, kinds)
     flat = loss(logits.flatten(0, 1), labels.flatten(), kinds.flatten())
 
-    assert rows.items == flat.items > 0
-    assert torch.equal(rows.total, flat.total)
+    assert rows > 0
+    assert torch.equal(rows, flat)
 
 
 @pytest.mark.parametrize("change", ["shifted", "transposed", "cut labels", "cut kinds", "flat"])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch.nn.functional as F  # noqa: E402, N812
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
 from mslm_data.errors import AnnotateError  # noqa: E402
-from mslm_data.torch import MslmConfig, MslmModel, decode_spans  # noqa: E402
+from mslm_data.torch import MslmConfig, MslmModel, decode_spans, pool_spans  # noqa: E402
 from mslm_data.torch.model.families import FAMILIES, find_decoder  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
@@ -147,9 +147,9 @@ def test_wrap__reads_a_folder_and_its_adapted_masked_lm_saves_as_before(tmp_path
     assert all(torch.equal(x, states[name]) for name, x in again.state_dict().items())
 
 
-@pytest.mark.parametrize("balance", ["means", "sums"])
-def test_forward__is_equation_12(balance: str) -> None:
-    model, given = wrapped(balance=balance, two_views=False).double(), batch()
+@pytest.mark.parametrize("weights", [{}, {"w_mslm": 3.0, "w_classification": 7.0}])
+def test_forward__is_equation_12(weights: dict[str, float]) -> None:
+    model, given = wrapped(two_views=False, **weights).double(), batch()
 
     with torch.no_grad():
         out = model(**given)
@@ -157,17 +157,16 @@ def test_forward__is_equation_12(balance: str) -> None:
         hidden = model.encoder()(**of(given))[0]
 
     tags = model.detection(hidden).detach().numpy()
-    types = model.classification(hidden, given["span_starts"], given["span_ends"]).detach().numpy()
+    pooled = pool_spans(hidden, given["span_starts"], given["span_ends"])
+    types = model.classification(pooled).detach().numpy()
     arrays = {name: x.numpy() for name, x in given.items()}
-    mslm, masked = twin.mask_specific(
-        logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4
-    )
-    detection, tagged = twin.cross_entropy(tags, arrays["bio"])
-    classification, mentions = twin.cross_entropy(types, arrays["span_labels"])
-    if balance == "sums":  # the paper divides by one common count
-        tagged = mentions = masked
+    mslm, _ = twin.mask_specific(logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4)
+    detection, tokens = twin.cross_entropy(tags, arrays["bio"])
+    classification, _ = twin.cross_entropy(types, arrays["span_labels"])
 
-    expected = [mslm / masked, detection / tagged, classification / mentions]
+    mslm *= weights.get("w_mslm", 1)
+    classification *= weights.get("w_classification", 1)
+    expected = [part / tokens for part in (mslm, detection, classification)]
     found = [out.mslm_loss, out.detection_loss, out.classification_loss]
     assert [part.item() for part in found] == pytest.approx(expected, rel=1e-9)
     assert out.loss.item() == pytest.approx(sum(expected), rel=1e-9)
@@ -180,7 +179,9 @@ def test_forward__in_two_views_equals_masked_and_unmasked_passes(family: str) ->
     at = given["labels"] >= 0
     plain["input_ids"] = plain["input_ids"].masked_scatter(at, given["labels"][at])
     masks, tags = ("labels", "mask_kinds"), ("bio", "span_starts", "span_ends", "span_labels")
-    masked_row, unmasked_row = of(given, *masks), of(plain, *tags)
+    tokens = (given["bio"] != -100).sum()
+    masked_row = {**of(given, *masks), "num_items_in_batch": tokens}
+    unmasked_row = of(plain, *tags)
     one_view.load_state_dict(model.state_dict())
 
     out = model(**given)
@@ -192,7 +193,7 @@ def test_forward__in_two_views_equals_masked_and_unmasked_passes(family: str) ->
     torch.testing.assert_close(out.mslm_loss, parts[0].mslm_loss)
     torch.testing.assert_close(out.detection_loss, parts[1].detection_loss)
     torch.testing.assert_close(out.classification_loss, parts[1].classification_loss)
-    torch.testing.assert_close(out.tag_logits, parts[1].tag_logits)
+    torch.testing.assert_close(out.logits, parts[1].logits)
     torch.testing.assert_close(out.span_logits, parts[1].span_logits)
     for ours, theirs in zip(model.parameters(), one_view.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-7)
@@ -206,22 +207,39 @@ def test_forward__in_two_views_reads_rows_twice_only_for_tags() -> None:
     read = []
     for names in (("labels", "mask_kinds"), ("bio",), ("labels", "mask_kinds", "bio")):
         calls.clear()
-        model(**of(given, *names))
+        model(**of(given, *names), num_items_in_batch=1)
         read.append(len(calls))
 
     assert read == [1, 1, 2]
 
 
-def test_forward__in_two_views_reads_rows_once_without_masks() -> None:
-    model, given = wrapped(), batch(2)
-    calls: list[Any] = []
-    model.encoder().register_forward_hook(lambda *call: calls.append(call))
-    plain = {**given, "labels": torch.full_like(given["labels"], -100)}
+class Answers(TorchDispatchMode):
+    """Counts the values that Python asks of tensors, for which a GPU would have to finish its work."""
 
-    out = model(**plain)
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
 
-    assert len(calls) == 1
-    torch.testing.assert_close(out.tag_logits, model.detection(model.encoder()(**of(plain))[0]))
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("two_views", [True, False])
+def test_forward__asks_no_value_of_the_device(two_views: bool, masked: bool) -> None:
+    """Ranks that decide by their own values would also wait for each other with FSDP."""
+    model, given = wrapped(two_views=two_views).train(), batch(4)
+    if not masked:
+        given["labels"].fill_(-100)
+    with Answers() as by_encoder:
+        for _ in range(1 + two_views):
+            model.encoder()(**of(given))
+
+    with Answers() as asked:
+        model(**given).loss.backward()
+
+    assert asked.count == by_encoder.count
 
 
 @pytest.mark.parametrize("labels", [["Drug", "Gene"], []])
@@ -237,62 +255,19 @@ def test_save_pretrained__keeps_the_views(two_views: bool, tmp_path: Path) -> No
     assert MslmModel.from_pretrained(tmp_path).config.two_views == two_views
 
 
-def said_by(model: Any, batches: list[dict[str, Any]]) -> list[str]:
-    """Return the warnings of a training loop without an optimizer."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        for given in batches:
-            model(**given).loss.backward()
-            model.zero_grad()
-
-    return [str(warning.message) for warning in said]
-
-
-def test_forward__warns_once_if_heads_see_only_masked_mentions() -> None:
-    hidden = [batch(seed=seed) for seed in range(10)]
-    seen = {**hidden[0], "labels": torch.full_like(hidden[0]["labels"], -100)}
-
-    said = said_by(wrapped(two_views=False).train(), hidden)
-
-    assert len(said) == 1
-    assert "all mentions so far were masked" in said[0]
-    assert "two_views=True" in said[0]
-    assert (
-        said_by(wrapped(two_views=False).train(), hidden[:2]) == []
-    )  # too few batches for a warning
-    assert said_by(wrapped(two_views=False).train(), [seen, *hidden]) == []
-    assert said_by(wrapped().train(), hidden) == []
-
-
-def test_backward__warns_once_if_dropout_is_off() -> None:
-    """transformers loads models in evaluation mode, so training without dropout would go unnoticed."""
-    given = [batch(2), batch(2)]
-    model = wrapped().eval()
-    with torch.no_grad():
-        model(**given[0])
-
-    (said,) = said_by(model, given)
-
-    assert "evaluation mode" in said
-    assert "call model.train()" in said
-    assert said_by(wrapped().train(), given) == []
-    nothing = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    without = MslmModel.wrap(masked_lm(**nothing), **OPTIONS, dropout=0.0).eval()
-    assert said_by(without, given) == []
-
-
 def test_forward__computes_losses_with_labels() -> None:
     model, given = wrapped(), batch(2)
 
     only_masks, only_tags, nothing = (
-        model(**of(given, *names)) for names in (("labels", "mask_kinds"), ("bio",), ())
+        model(**of(given, *names), num_items_in_batch=8)
+        for names in (("labels", "mask_kinds"), ("bio",), ())
     )
 
     assert only_masks.loss == only_masks.mslm_loss
     assert only_masks.detection_loss is None
     assert only_tags.loss == only_tags.detection_loss
     assert nothing.loss is None
-    assert nothing.tag_logits.shape == (2, 12, 5)
+    assert nothing.logits.shape == (2, 12, 5)
 
 
 def test_forward__reaches_every_parameter_in_a_batch_without_masks_and_mentions() -> None:
@@ -320,10 +295,9 @@ def test_forward__warns_about_an_unknown_family_and_projects_all() -> None:
     out = model(**given)
 
     logits = model.masked_lm(**of(given)).logits
-    torch.testing.assert_close(
-        out.mslm_loss, F.cross_entropy(logits.flatten(0, 1), given["labels"].flatten())
-    )
-    torch.testing.assert_close(out.tag_logits, model.detection(model.encoder()(**of(given))[0]))
+    total = F.cross_entropy(logits.flatten(0, 1), given["labels"].flatten(), reduction="sum")
+    torch.testing.assert_close(out.mslm_loss, total / (given["bio"] != -100).sum())
+    torch.testing.assert_close(out.logits, model.detection(model.encoder()(**of(given))[0]))
 
 
 def test_forward__with_gradient_checkpointing_gives_the_same_gradients() -> None:
@@ -384,7 +358,7 @@ def test_from_pretrained__names_wrap_for_a_plain_masked_lm(tmp_path: Path) -> No
     [
         ({"w_elm": -1.0}, "expected w_elm to be 0 or more, got -1.0"),
         ({"two_views": True, "labels": []}, "two_views=True needs labels"),
-        ({"balance": "sum"}, "expected balance means or sums, got 'sum'; did you mean 'sums'"),
+        ({"w_mslm": float("nan")}, "expected w_mslm to be 0 or more, got nan"),
     ],
 )
 def test_config__refuses_options_refused_by_the_loss(options: dict[str, Any], message: str) -> None:
@@ -425,7 +399,8 @@ def test_predict__finds_mentions_without_gold_spans(
 
     starts, ends, _ = decode_spans(expected)
     with torch.no_grad():
-        types = model.classification(model.encoder()(**of(given))[0], starts, ends).argmax(-1)
+        pooled = pool_spans(model.encoder()(**of(given))[0], starts, ends)
+        types = model.classification(pooled).argmax(-1)
     assert torch.equal(found.tags, expected)
     assert torch.equal(found.span_starts, starts)
     assert torch.equal(found.span_ends, ends)
@@ -483,7 +458,7 @@ def test_predict__disables_dropout_and_restores_training_mode() -> None:
 def test_predict__refuses_nan_tags() -> None:
     model = wrapped()
     with torch.no_grad():
-        model.detection.out.bias[0] = float("nan")
+        model.detection[-1].bias[0] = float("nan")
 
     with pytest.raises(AnnotateError, match="its scores are NaN"):
         model.predict(**of(batch(4)))
@@ -494,7 +469,7 @@ def test_predict__refuses_nan_types(
 ) -> None:
     model, given, _ = tagged
     with torch.no_grad():
-        model.classification.out.bias[0] = float("nan")
+        model.classification[-1].bias[0] = float("nan")
 
     with pytest.raises(AnnotateError, match="its scores are NaN"):
         model.predict(**of(given))

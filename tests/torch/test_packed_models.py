@@ -109,7 +109,7 @@ def test_packed__head_outputs_equal_single_rows(
             output = model(**batch)
         types = output.span_logits[0][batch["span_starts"][0] >= 0]
         found = model.predict(**batch)
-        alone[int(batch["keys"][0])] = output.tag_logits[0], types, found.tags[0], found.mentions()
+        alone[int(batch["keys"][0])] = output.logits[0], types, found.tags[0], found.mentions()
 
     with torch.no_grad():
         output = model(**packed)
@@ -120,7 +120,7 @@ def test_packed__head_outputs_equal_single_rows(
     types = iter(output.span_logits[packed["span_starts"] >= 0])
     for key, tag_logits, tags, mentions in zip(
         keys,
-        rows_of_packed(output.tag_logits, packed),
+        rows_of_packed(output.logits, packed),
         rows_of_packed(found.tags, packed),
         found.mentions(),
         strict=True,

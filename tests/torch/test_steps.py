@@ -26,14 +26,14 @@ from transformers import (  # noqa: E402
     default_data_collator,
 )
 
-from mslm_data.torch import MslmModel, MslmTrainer, count_items  # noqa: E402
-from tests.reference import loss as twin  # noqa: E402
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import MslmModel, MslmTrainer, count_tokens, loss_weights  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch.families import batch, masked_lm  # noqa: E402
 
 ROWS = 32
 PARTS = ("mslm_loss", "detection_loss", "classification_loss")
-ONLY_MASKS = ("input_ids", "attention_mask", "labels", "mask_kinds")
+ONLY_MASKS = ("input_ids", "attention_mask", "labels", "mask_kinds", "bio")
 ONLY_TAGS = ("input_ids", "attention_mask", "bio", "span_starts", "span_ends", "span_labels")
 
 
@@ -57,11 +57,13 @@ def cut(size: int, given: dict[str, Any] = GIVEN) -> list[dict[str, Any]]:
     ]
 
 
-def wrapped(types: int = 2, **options: Any) -> Any:
+WEIGHTS = {"w_elm": 0.6, "w_blm": 0.4, "w_mslm": 3.0, "w_classification": 5.0}
+
+
+def wrapped(**options: Any) -> Any:
     """Return a fixed model in training mode, without dropout."""
-    model = MslmModel.wrap(
-        masked_lm(), labels=["Drug", "Gene"][:types], w_elm=0.6, w_blm=0.4, dropout=0.0, **options
-    )
+    options = {"labels": ["Drug", "Gene"], **WEIGHTS, **options}
+    model = MslmModel.wrap(masked_lm(), dropout=0.0, **options)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -79,9 +81,9 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @functools.cache
-def exact(balance: str = "means", names: tuple[str, ...] = tuple(GIVEN)) -> dict[str, Any]:
+def exact(names: tuple[str, ...] = tuple(GIVEN)) -> dict[str, Any]:
     """Return the gradients of all rows in one batch, without a trainer."""
-    model = wrapped(balance=balance)
+    model = wrapped()
     model(**{name: GIVEN[name] for name in names}).loss.backward()
     return gradients_of(model)
 
@@ -139,21 +141,17 @@ def no_accelerator() -> Iterator[None]:
     GradientState._reset_state()
 
 
-@pytest.mark.parametrize("balance", ["means", "sums"])
-def test_mslm_trainer__takes_the_same_step_with_32_batches(balance: str, tmp_path: Path) -> None:
-    whole, whole_log = trained(MslmTrainer, tmp_path, ROWS, balance=balance)
+@pytest.mark.parametrize("names", [tuple(GIVEN), ONLY_TAGS, ONLY_MASKS])
+def test_mslm_trainer__takes_the_same_step_with_32_batches(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    whole, whole_log = trained(MslmTrainer, tmp_path, ROWS, names=names)
 
-    parts, parts_log = trained(MslmTrainer, tmp_path, 1, balance=balance)
+    parts, parts_log = trained(MslmTrainer, tmp_path, 1, names=names)
 
     assert_same(parts, whole)
-    assert_same(whole, exact(balance))
+    assert_same(whole, exact(names))
     assert parts_log[0]["loss"] == pytest.approx(whole_log[0]["loss"], rel=1e-5)
-
-
-def test_mslm_trainer__is_exact_without_masks(tmp_path: Path) -> None:
-    parts, _ = trained(MslmTrainer, tmp_path, 1, names=ONLY_TAGS)
-
-    assert_same(parts, exact(names=ONLY_TAGS))
 
 
 def test_mslm_trainer__logs_the_parts_of_the_loss(tmp_path: Path) -> None:
@@ -168,209 +166,189 @@ def test_mslm_trainer__logs_the_parts_of_the_loss(tmp_path: Path) -> None:
     assert sum(log[0][name] for name in PARTS) == pytest.approx(log[0]["loss"], rel=1e-4)
 
 
-def test_trainer__is_exact_with_the_balance_of_the_paper(tmp_path: Path) -> None:
-    parts, _ = trained(Trainer, tmp_path, 1, balance="sums")
+def test_trainer__takes_the_mean_of_the_batches_of_a_step(tmp_path: Path) -> None:
+    """Hugging Face's Trainer counts masked tokens, which are no divisor here, and is not asked."""
+    model = wrapped()
+    for one in cut(1):
+        (model(**one).loss / ROWS).backward()
 
-    assert_same(parts, exact("sums"))
+    found, _ = trained(Trainer, tmp_path, 1)
 
-
-def test_trainer__is_exact_with_masks_only(tmp_path: Path) -> None:
-    parts, log = trained(Trainer, tmp_path, 4, names=ONLY_MASKS)
-
-    with torch.no_grad():
-        logits = masked_lm()(GIVEN["input_ids"], attention_mask=GIVEN["attention_mask"]).logits
-    arrays = (GIVEN["labels"].numpy(), GIVEN["mask_kinds"].numpy())
-    total, items = twin.mask_specific(logits.numpy(), *arrays, 0.6, 0.4)
-    assert_same(parts, exact(names=ONLY_MASKS))
-    assert log[0]["loss"] == pytest.approx(total / items, rel=1e-4)
+    assert_same(found, gradients_of(model))
+    assert_same(trained(Trainer, tmp_path, ROWS)[0], exact())
 
 
-def test_trainer__with_one_batch_per_step_is_exact(tmp_path: Path) -> None:
-    whole, _ = trained(Trainer, tmp_path, ROWS)
-
-    assert_same(whole, exact())
-
-
-@pytest.mark.parametrize("size", [1, 16])
-def test_trainer__with_several_batches_is_refused_if_inexact(size: int, tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"of masked tokens \(\d+\) of several batches.*MslmTrainer.*balance='sums'",
-    ):
-        trained(Trainer, tmp_path, size)
-
-
-def test_trainer__with_several_batches_without_masks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="accelerate accumulates gradients of several batches"):
-        trained(Trainer, tmp_path, 1, names=ONLY_TAGS)
-
-
-def test_trainer__with_masks_in_one_of_several_batches_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(GIVEN, "labels", GIVEN["labels"].clone())
-    GIVEN["labels"][16:] = -100
-
-    with pytest.raises(ValueError, match=r"number of masked tokens \(\d+\) of several batches"):
-        trained(Trainer, tmp_path, 16)
-
-
-def test_trainer__evaluates_and_returns_only_tag_logits(tmp_path: Path) -> None:
-    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(8)]
-    model = wrapped().eval()
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path),
-        per_device_eval_batch_size=8,
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
-    )
-
-    found = Trainer(model=model, args=arguments).predict(rows)
-
-    with torch.no_grad():
-        out = model(**cut(8)[0])
-    assert found.metrics["test_loss"] == pytest.approx(out.loss.item(), rel=1e-5)
-    assert found.predictions == pytest.approx(out.tag_logits.numpy(), abs=1e-5)
-
-
-@pytest.mark.parametrize("balance", ["means", "sums"])
-@pytest.mark.parametrize("size", [3, 32])
-def test_mslm_trainer__evaluates_the_parts_of_the_loss_over_all_rows(
-    size: int, balance: str, tmp_path: Path
-) -> None:
-    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(ROWS)]
-    model = wrapped(balance=balance).eval()
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path),
+def evaluation(folder: Path, size: int) -> Any:
+    return TrainingArguments(
+        output_dir=str(folder),
         per_device_eval_batch_size=size,
         report_to="none",
         use_cpu=True,
         disable_tqdm=True,
     )
-    trainer = MslmTrainer(model=model, args=arguments, data_collator=default_data_collator)
+
+
+def evaluator(folder: Path, size: int, **options: Any) -> Any:
+    """Return a trainer that evaluates in batches of a size."""
+    arguments = evaluation(folder, size)
+    model = options.pop("model", None) or wrapped().eval()
+    return MslmTrainer(model=model, args=arguments, data_collator=default_data_collator, **options)
+
+
+@pytest.mark.parametrize("size", [3, 32])
+def test_mslm_trainer__evaluates_the_parts_of_the_loss_over_all_rows(
+    size: int, tmp_path: Path
+) -> None:
+    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(ROWS)]
+    trainer = evaluator(tmp_path, size)
 
     found = trainer.evaluate(rows)
     tested = trainer.predict(rows)
 
     with torch.no_grad():
-        out = model(**GIVEN)
+        out = trainer.model(**GIVEN)
     for name in ("loss", *PARTS):
         assert found[f"eval_{name}"] == pytest.approx(out[name].item(), rel=1e-5)
         assert tested.metrics[f"test_{name}"] == found[f"eval_{name}"]
-    assert tested.predictions.shape == out.tag_logits.shape
 
 
-@pytest.mark.parametrize("balance", ["means", "sums"])
-def test_count_items__makes_plain_torch_exact(balance: str) -> None:
-    model, batches = wrapped(balance=balance), cut(1)
+def test_compute_metrics__gets_the_logits_of_tags_with_the_tags(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(ROWS)]
+    trainer = evaluator(tmp_path, 8, compute_metrics=lambda given: seen.append(given) or {})
 
-    items = count_items(batches)
+    trainer.evaluate(rows)
+
+    with torch.no_grad():
+        out = trainer.model(**GIVEN)
+    assert seen[0].predictions == pytest.approx(out.logits.numpy(), abs=1e-5)
+    assert seen[0].label_ids.tolist() == GIVEN["bio"].tolist()
+    with pytest.raises(ValueError, match="compute_metrics needs logits, which a model without"):
+        evaluator(tmp_path, 8, model=wrapped(labels=[]), compute_metrics=lambda _: {})
+
+
+def test_mslm_trainer__refuses_processes_that_train_separate_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CPUs, the Trainer ignores torchrun without `use_cpu`."""
+    arguments = evaluation(tmp_path, 8)
+    assert arguments.world_size == 1
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    with pytest.raises(ValueError, match=r"2 processes were started.* pass use_cpu=True"):
+        MslmTrainer(model=wrapped(), args=arguments)
+
+
+def test_count_tokens__makes_plain_torch_exact() -> None:
+    model, batches = wrapped(), cut(1)
+
+    tokens = count_tokens(batches)
     for one in batches:
-        model(**one, num_items_in_batch=items).loss.backward()
+        model(**one, num_items_in_batch=tokens).loss.backward()
 
-    assert_same(gradients_of(model), exact(balance))
+    assert_same(gradients_of(model), exact())
 
 
 @pytest.mark.parametrize("size", [1, 8])
-def test_count_items__makes_accelerate_exact(size: int) -> None:
+def test_count_tokens__makes_accelerate_exact(size: int) -> None:
     whole = exact()
     batches = cut(size)
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=len(batches))
     model = accelerator.prepare(wrapped())
 
-    items = count_items(batches, averaged_over=len(batches))
+    tokens = count_tokens(batches, averaged_over=len(batches))
     for one in batches:
         with accelerator.accumulate(model):
-            accelerator.backward(model(**one, num_items_in_batch=items).loss)
+            accelerator.backward(model(**one, num_items_in_batch=tokens).loss)
 
     assert_same(gradients_of(accelerator.unwrap_model(model)), whole)
 
 
-def test_forward__is_refused_if_accelerate_accumulates_without_counts() -> None:
-    Accelerator(cpu=True, gradient_accumulation_steps=4)
+def test_count_tokens__counts_tokens_that_are_not_special() -> None:
+    tokens = int((GIVEN["bio"] != -100).sum())
 
-    with pytest.raises(ValueError, match=r"count_items\(batches, averaged_over=N\)"):
-        wrapped()(**GIVEN)
-    assert wrapped().eval()(**GIVEN).loss > 0
-
-
-@pytest.mark.parametrize("types", [1, 2])
-def test_forward__is_refused_if_plain_torch_accumulates_without_counts(types: int) -> None:
-    # With one type, the gradient of its bias (the smallest parameter) is always 0.
-    model, (first, second) = wrapped(types), cut(16, batch(ROWS, types=types))
-
-    model(**first).loss.backward()
-    loss = model(**second).loss  # Lightning resets gradients only after this call
-    model.zero_grad(set_to_none=False)
-    loss.backward()
-
-    with pytest.raises(ValueError, match=r"pass num_items_in_batch=count_items\(batches\)"):
-        model(**second).loss.backward()
-    model(**second, num_items_in_batch=count_items([second])).loss.backward()
+    assert count_tokens([GIVEN, GIVEN]).item() == 2 * tokens
+    assert count_tokens([GIVEN], averaged_over=4).item() == tokens / 4
+    assert count_tokens([]).item() == 1
+    with pytest.raises(ValueError, match="the batch has no 'bio', which marks the tokens"):
+        count_tokens([{"input_ids": GIVEN["input_ids"]}])
 
 
-def test_lightning__is_refused_with_accumulation(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning.pytorch")
+@pytest.mark.parametrize("tensors", [False, True])
+def test_loss_weights__are_those_of_the_counts(tensors: bool) -> None:
+    batches = cut(8) if tensors else [{n: x.numpy() for n, x in one.items()} for one in cut(8)]
 
-    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = wrapped()
+    weights = loss_weights(batches)
 
-        def training_step(self, given: dict[str, Any]) -> Any:
-            return self.model(**given).loss
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.0)
-
-    def fit(**options: Any) -> None:
-        lightning.Trainer(
-            accelerator="cpu",
-            default_root_dir=tmp_path,
-            max_epochs=1,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            **options,
-        ).fit(Module(), torch.utils.data.DataLoader(cut(16), batch_size=None))
-
-    with pytest.raises(
-        ValueError, match="leave out accumulate_grad_batches and use larger batches"
-    ):
-        fit(accumulate_grad_batches=2)
-    fit()
+    n_elm, n_blm = (int((GIVEN["mask_kinds"] == kind).sum()) for kind in (2, 1))
+    tokens = int((GIVEN["bio"] != -100).sum())
+    assert (weights["w_elm"], weights["w_blm"]) == md.mask_specific_weights(n_elm, n_blm)
+    assert weights["w_mslm"] == tokens / (n_elm + n_blm)
+    assert weights["w_classification"] == tokens / int((GIVEN["span_labels"] >= 0).sum())
 
 
-def test_count_items__counts_the_terms_of_each_sum() -> None:
-    counts = count_items([GIVEN, {"input_ids": GIVEN["input_ids"][:3]}])
+def test_loss_weights__make_the_parts_means_over_their_items() -> None:
+    out = wrapped(**loss_weights([GIVEN]))(**GIVEN)
 
-    masked, tagged = (int((GIVEN[name] >= 0).sum()) for name in ("labels", "bio"))
-    mentions = int((GIVEN["span_labels"] >= 0).sum())
-    assert counts.tolist() == [masked, tagged, mentions, len(GIVEN["keys"])]
-    assert count_items([]).tolist() == [0, 0, 0, 0]
-    assert count_items([GIVEN], averaged_over=4).tolist() == (counts / 4).tolist()
+    masked = int((GIVEN["labels"] != -100).sum())
+    plain = MslmModel.wrap(masked_lm(), w_elm=0.5, w_blm=0.5).train(mode=False)
+    tokens = torch.tensor(float(masked))
+    expected = plain(**{name: GIVEN[name] for name in ONLY_MASKS}, num_items_in_batch=tokens)
+    assert loss_weights([GIVEN])["w_elm"] == 0.5
+    torch.testing.assert_close(out.mslm_loss, expected.mslm_loss)
 
 
-@pytest.mark.parametrize("num_items", [None, torch.tensor([0.0, 40.0, 5.0, 8.0]), 0])
-def test_forward__with_the_balance_of_the_paper_keeps_its_scale_without_masks(
-    num_items: Any,
-) -> None:
-    given = dict(GIVEN, labels=torch.full_like(GIVEN["labels"], -100))
-    model = wrapped(balance="sums").eval()
+def test_loss_weights__without_masks_and_mentions_are_1() -> None:
+    nothing = {
+        "bio": torch.zeros(1, 4),
+        "mask_kinds": torch.zeros(1, 4),
+        "span_labels": torch.full((1, 0), -1),
+    }
 
-    out = model(**given, num_items_in_batch=num_items)
+    assert loss_weights([nothing]) == {
+        "w_elm": 0.5,
+        "w_blm": 0.5,
+        "w_mslm": 1.0,
+        "w_classification": 1.0,
+    }
 
-    tagged = 40 if isinstance(num_items, torch.Tensor) else int((given["bio"] >= 0).sum())
-    total, _ = twin.cross_entropy(out.tag_logits.detach().numpy(), given["bio"].numpy())
-    assert out.detection_loss.item() == pytest.approx(total / tagged, rel=1e-4)
+
+def test_set_loss_weights__changes_the_loss_and_is_saved(tmp_path: Path) -> None:
+    weights = {"w_elm": 0.7, "w_blm": 0.3, "w_mslm": 2.0, "w_classification": 9.0}
+    model = wrapped().eval()
+
+    model.set_loss_weights(**weights)
+    model.save_pretrained(tmp_path)
+
+    expected = wrapped(**weights).eval()(**GIVEN)
+    for changed in (model, MslmModel.from_pretrained(tmp_path)):
+        for name in PARTS:
+            torch.testing.assert_close(changed(**GIVEN)[name], expected[name])
+    with pytest.raises(ValueError, match="expected w_mslm to be 0 or more, got -1"):
+        model.set_loss_weights(w_elm=0.5, w_blm=0.5, w_mslm=-1)
 
 
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def sharded(model: Any) -> Any:
+    """Shard the weights of a model over ranks (FSDP)."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    return fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+
+
+def gathered(model: Any) -> dict[str, Any]:
+    """Return the whole gradients of a model on all ranks."""
+    whole = getattr(model, "module", model)
+    return {
+        name: getattr(gradient, "full_tensor", lambda gradient=gradient: gradient)()
+        for name, gradient in gradients_of(whole).items()
+    }
 
 
 def rank(number: int, port: int, folder: str) -> None:
@@ -381,22 +359,24 @@ def rank(number: int, port: int, folder: str) -> None:
 
     # Trainers start the process group and distribute the rows.
     kept["Trainer"] = trained(Trainer, Path(folder), 16, ranks=2)[0]
-    kept["MslmTrainer"] = trained(MslmTrainer, Path(folder), 4, ranks=2)[0]
+    kept["MslmTrainer"], log = trained(MslmTrainer, Path(folder), 4, ranks=2)
+    kept["log"] = {name: log[0][name] for name in ("loss", *PARTS)}
+    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(ROWS)]
+    kept["evaluated"] = evaluator(Path(folder), 4).evaluate(rows)
 
     # Without a trainer, with 8 and 24 rows per rank.
     mine = {name: x[:8] if number == 0 else x[8:] for name, x in GIVEN.items()}
-    model = DistributedDataParallel(wrapped())
-    model(**mine).loss.backward()
-    kept["plain"] = gradients_of(model.module)
+    for around in (DistributedDataParallel, sharded):
+        model = around(wrapped())
+        model(**mine).loss.backward()
+        kept[f"plain, {around.__name__}"] = gathered(model)
 
-    model = DistributedDataParallel(wrapped())
-    batches = cut(len(mine["input_ids"]) // 4, mine)
-    items = count_items(batches)
-    with model.no_sync():
-        for one in batches[:-1]:
-            model(**one, num_items_in_batch=items).loss.backward()
-    model(**batches[-1], num_items_in_batch=items).loss.backward()
-    kept["accumulated"] = gradients_of(model.module)
+        model = around(wrapped())
+        batches = cut(len(mine["input_ids"]) // 4, mine)
+        tokens = count_tokens(batches)
+        for one in batches:
+            model(**one, num_items_in_batch=tokens).loss.backward()
+        kept[f"accumulated, {around.__name__}"] = gathered(model)
 
     torch.save(kept, f"{folder}/{number}.pt")
     torch.distributed.barrier()
@@ -416,8 +396,14 @@ def test_ranks__take_the_step_of_one_process(tmp_path: Path) -> None:
         process.join(PATIENCE_S)
 
     assert [process.exitcode for process in ranks] == [0, 0]
+    with torch.no_grad():
+        out = wrapped()(**GIVEN)
     for number in range(2):
-        kept = torch.load(tmp_path / f"{number}.pt")
-        assert kept.keys() == {"Trainer", "MslmTrainer", "plain", "accumulated"}
-        for gradients in kept.values():
-            assert_same(gradients, exact())
+        kept = torch.load(tmp_path / f"{number}.pt", weights_only=False)
+        for name in ("loss", *PARTS):
+            assert kept["log"][name] == pytest.approx(out[name].item(), rel=1e-4)
+            assert kept["evaluated"][f"eval_{name}"] == pytest.approx(out[name].item(), rel=1e-5)
+        ways = [name for name in kept if name not in ("log", "evaluated")]
+        assert len(ways) == 6
+        for way in ways:
+            assert_same(kept[way], exact())

@@ -42,7 +42,6 @@ def trainer(shards: Any, folder: Path, **options: Any) -> Any:
             report_to=[],
             save_strategy="no",
             disable_tqdm=True,
-            label_names=["bio"],
             per_device_train_batch_size=7,
             logging_steps=5,
             num_train_epochs=1,
@@ -113,8 +112,8 @@ def test_compute_loss__parts_for_the_log_keep_no_graph(shards: Any, tmp_path: Pa
     loss = one.compute_loss(one.model, batch)
 
     assert loss.requires_grad
-    assert one._part_sums.keys() == {*PARTS}
-    assert not any(part.requires_grad for part in one._part_sums.values())
+    assert one._logged.keys() == {*PARTS}
+    assert not any(part.requires_grad for part in one._logged.values())
 
 
 def test_trainer__logs_parts_of_each_run_separately(shards: Any, tmp_path: Path) -> None:

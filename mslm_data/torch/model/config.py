@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mslm_data import _optional
 from mslm_data.data.bio import tag_names
-from mslm_data.torch.model.heads import VECTOR_SIZE
-from mslm_data.torch.model.loss import check_name, check_weights
-from mslm_data.torch.model.steps import BALANCES, NORMALISERS
+from mslm_data.torch.model.loss import check_weights
+from mslm_data.torch.model.steps import PARTS
 
 if TYPE_CHECKING:
     from transformers import AutoConfig, PreTrainedConfig
@@ -28,19 +27,14 @@ class MslmConfig(PreTrainedConfig):
             heads.
         w_elm: Weight of tokens masked by ELM in Eq. 6.
         w_blm: Weight of tokens masked by BLM in Eq. 6.
-        balance: How the losses of Eq. 12 are divided. "means": each by its own count, Eq. 6 by
-            masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums, all
-            divided by the number of masked tokens.
+        w_mslm: Weight of Eq. 6 in Eq. 12. `loss_weights` counts it. Default: 1, as in the paper.
+        w_classification: Weight of Eq. 11 in Eq. 12, likewise.
         per_rate: Whether Eq. 6 divides each token's loss by its row's masking rate, as masked
             diffusion does. Requires `mask_rates` in batches (`md.strategy("diffusion")`). Rates
-            below 0.001 are raised to it.
-        normaliser: Divisor of Eq. 6 with `per_rate`: "tokens", all non-special tokens, which makes
-            the loss a bound in nats per token; "masked", masked tokens; or "rows".
+            below 0.001 are raised to it. With weights of 1, the loss is a bound in nats per token.
         two_views: Whether the heads read unmasked rows, in a second pass of the encoder. Default:
             True for models with labels. With False, the heads read masked rows, as in the paper; if
             all mentions are masked, they then find few mentions in text.
-        detection_size: k in Eq. 7.
-        classification_size: d in Eq. 10.
         dropout: Dropout probability of the heads.
         special_ids: Ids of tokens outside of all mentions, such as `[CLS] [SEP] [PAD]` (not
             `[UNK]`). Default: the special ids in the configuration of the masked language model.
@@ -51,12 +45,7 @@ class MslmConfig(PreTrainedConfig):
 
     model_type = "mslm"
     sub_configs: ClassVar[dict[str, Any]] = {"masked_lm": AutoConfig}
-    keys_to_ignore_at_inference: ClassVar[list[str]] = [
-        "mslm_loss",
-        "detection_loss",
-        "classification_loss",
-        "span_logits",
-    ]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = [*PARTS, "span_logits"]
     has_no_defaults_at_init = True
 
     def __init__(
@@ -66,12 +55,10 @@ class MslmConfig(PreTrainedConfig):
         labels: Sequence[str] = (),
         w_elm: float = 0.5,
         w_blm: float = 0.5,
-        balance: str = "means",
+        w_mslm: float = 1.0,
+        w_classification: float = 1.0,
         per_rate: bool = False,
-        normaliser: str = "tokens",
         two_views: bool | None = None,
-        detection_size: int = VECTOR_SIZE,
-        classification_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
         special_ids: Sequence[int] | None = None,
         protected: bool = False,
@@ -80,8 +67,8 @@ class MslmConfig(PreTrainedConfig):
         """Set the attributes; `others` are options of any Hugging Face configuration.
 
         Raises:
-            ValueError: `masked_lm` is None, labels repeat, a weight is negative, `balance` or
-                `normaliser` is unknown, or `two_views` is set without labels.
+            ValueError: `masked_lm` is None, labels repeat, a weight is negative, or `two_views` is
+                set without labels.
         """
         if masked_lm is None:
             raise ValueError(
@@ -93,9 +80,13 @@ class MslmConfig(PreTrainedConfig):
                 "MslmConfig: expected labels as a list of unique names, got a string or a "
                 "duplicate name"
             )
-        check_weights("MslmConfig", w_elm, w_blm)
-        check_name("MslmConfig", "balance", balance, BALANCES)
-        check_name("MslmConfig", "normaliser", normaliser, NORMALISERS)
+        check_weights(
+            "MslmConfig",
+            w_elm=w_elm,
+            w_blm=w_blm,
+            w_mslm=w_mslm,
+            w_classification=w_classification,
+        )
         if two_views and not labels:
             raise ValueError(
                 "MslmConfig: two_views=True needs labels; the second view is for the heads, which "
@@ -116,12 +107,10 @@ class MslmConfig(PreTrainedConfig):
         self.labels = list(labels)
         self.w_elm = float(w_elm)
         self.w_blm = float(w_blm)
-        self.balance = balance
+        self.w_mslm = float(w_mslm)
+        self.w_classification = float(w_classification)
         self.per_rate = per_rate
-        self.normaliser = normaliser if per_rate else "masked"
         self.two_views = bool(labels) if two_views is None else two_views
-        self.detection_size = detection_size
-        self.classification_size = classification_size
         self.dropout = dropout
         self.special_ids = sorted(set(special_ids))
         self.protected = protected

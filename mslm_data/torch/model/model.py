@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.encode.tokenizer import Tokenizer
@@ -28,24 +28,28 @@ from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
 from mslm_data.torch.model.families import FAMILIES, find_decoder
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
-from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
-from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss
+from mslm_data.torch.model.heads import EntityHead
+from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights, token_losses
 from mslm_data.torch.model.output import MslmOutput, Prediction
 from mslm_data.torch.model.packed import run_packed
-from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, take_first_tags
-from mslm_data.torch.model.steps import check_not_accumulated, count_normaliser, divide
+from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, pool_spans, take_first_tags
+from mslm_data.torch.model.steps import count_tokens
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
 if TYPE_CHECKING:
     import transformers
-    from transformers import PreTrainedModel, initialization
+    from transformers import PreTrainedModel
 else:
     transformers = _optional.load("transformers", wanted_by="MslmModel")
-    from transformers import PreTrainedModel, initialization
+    from transformers import PreTrainedModel
 
 
-_ENOUGH_MENTIONS = 100
-"""Mention tokens, all of them masked, after which the model warns about heads in one view."""
+_NOT_ENCODED = ("keys", "doc_labels")
+"""Columns of a batch that neither the encoder nor the losses read.
+
+They are no parameters of `forward`, as the Trainer would then expect `doc_labels` in every batch,
+like all arguments with "label" in their names.
+"""
 
 
 class MslmModel(PreTrainedModel):
@@ -54,10 +58,11 @@ class MslmModel(PreTrainedModel):
     It is saved, loaded and pushed like any Hugging Face model. A model trained on patients' text
     (`config.protected`) is only pushed with `share_protected=True`.
 
-    **Balance.** By default the three losses are means over masked tokens (Eq. 6), tagged tokens
-    (Eq. 8) and mentions (Eq. 11). The paper adds plain sums; at its masking rates there are about
-    five times as many tagged as masked tokens. `balance="sums"` keeps these proportions, and
-    divides all three sums by the number of masked tokens.
+    **Loss.** The losses are sums over masked tokens (Eq. 6), tagged tokens (Eq. 8) and mentions
+    (Eq. 11), added with constant weights and divided once, by the number of non-special tokens of
+    the optimizer step. The default weights are 1, which keeps the proportions of the paper's plain
+    sums. There are many more tagged tokens than masked tokens and mentions; `loss_weights` counts
+    the weights with which the parts are about means over their own items.
 
     **Two views.** By default, a model with labels encodes each row twice: masked for Eq. 6, and
     unmasked for Eq. 7 to 11. The paper encodes only masked rows; use `two_views=False` for that.
@@ -74,8 +79,8 @@ class MslmModel(PreTrainedModel):
     base_model_prefix = "masked_lm"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    # The Trainer passes num_items_in_batch, and does not divide by its accumulation steps again.
-    accepts_loss_kwargs = True
+    # Trainer would pass the number of masked tokens; `MslmTrainer` counts all tokens.
+    accepts_loss_kwargs = False
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_attention_backend = True
@@ -94,29 +99,16 @@ class MslmModel(PreTrainedModel):
         self.config.masked_lm = self.masked_lm.config
         self.tokenizer: Tokenizer | None = None
         self._word_starts: tuple[Tokenizer, WordStarts] | None = None
-        self._masked_mention_tokens: int | None = 0
-        """Number of mention tokens seen in training, for `_watch_mentions`; None: stop counting."""
-        self._is_warned_of_mode = False
 
         self.mask_specific_loss = MaskSpecificLoss(
             config.w_elm, config.w_blm, per_rate=config.per_rate
         )
-        self.detection: EntityDetectionHead | None = None
-        self.classification: EntityClassificationHead | None = None
+        self.detection: EntityHead | None = None
+        self.classification: EntityHead | None = None
         if config.labels:
             width = self.masked_lm.config.hidden_size
-            self.detection = EntityDetectionHead(
-                width,
-                len(config.tags),
-                vector_size=config.detection_size,
-                dropout=config.dropout,
-            )
-            self.classification = EntityClassificationHead(
-                width,
-                len(config.labels),
-                vector_size=config.classification_size,
-                dropout=config.dropout,
-            )
+            self.detection = EntityHead(width, len(config.tags), dropout=config.dropout)
+            self.classification = EntityHead(width, len(config.labels), dropout=config.dropout)
             # The wrapped model may be in half precision, or on a GPU through `device_map`.
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
@@ -150,7 +142,7 @@ class MslmModel(PreTrainedModel):
             tokenizer: Tokenizer of the rows: `shards.tokenizer`, a path, a hub name, or a fast
                 tokenizer of transformers. Default: the tokenizer in the model's folder, if there is
                 one.
-            options: Options of `MslmConfig`: labels, two_views, w_elm, w_blm, balance, per_rate, …
+            options: Options of `MslmConfig`: labels, two_views, w_elm, w_blm, per_rate, …
 
         Raises:
             TypeError: `masked_lm` is not a model of transformers, or has no language modeling head.
@@ -331,10 +323,24 @@ class MslmModel(PreTrainedModel):
         """Resize the masked language model's embeddings and head, and update its configuration."""
         return self.masked_lm.resize_token_embeddings(*args, **options)
 
-    def _init_weights(self, module: Any) -> None:
-        super()._init_weights(module)  # type: ignore[no-untyped-call]
-        if isinstance(module, VectorHead):
-            initialization.normal_(module.vector, std=0.02)
+    def set_loss_weights(
+        self, *, w_elm: float, w_blm: float, w_mslm: float = 1.0, w_classification: float = 1.0
+    ) -> None:
+        """Set the weights of the loss, for example when a part of a curriculum begins.
+
+        Raises:
+            ValueError: A weight is negative or not finite.
+        """
+        weights = {
+            "w_elm": w_elm,
+            "w_blm": w_blm,
+            "w_mslm": w_mslm,
+            "w_classification": w_classification,
+        }
+        check_weights("MslmModel.set_loss_weights", **weights)
+        self.config.update(weights)
+        self.mask_specific_loss.w_elm = w_elm
+        self.mask_specific_loss.w_blm = w_blm
 
     def forward(
         self,
@@ -348,15 +354,16 @@ class MslmModel(PreTrainedModel):
         span_starts: Tensor | None = None,
         span_ends: Tensor | None = None,
         span_labels: Tensor | None = None,
-        keys: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **others: Any,
     ) -> MslmOutput:
         """Encode a batch, and compute the losses of Eq. 12 for which the batch has labels.
 
-        With `torch.distributed`, all ranks must call this together in training mode: without
-        `num_items_in_batch` they sum their item counts, so that averaged gradients equal those of
-        one large batch. With gradient accumulation, pass `num_items_in_batch`.
+        Eq. 12 is the sum of the three losses, with their weights, divided by the number of
+        non-special tokens of the optimizer step. Without `num_items_in_batch`, the step is this
+        batch. With `torch.distributed`, all ranks must then call this together in training mode:
+        they sum their tokens, so that averaged gradients equal those of one large batch. With
+        gradient accumulation, pass `num_items_in_batch`.
 
         Args:
             input_ids: int64 `[B, L]`.
@@ -364,32 +371,26 @@ class MslmModel(PreTrainedModel):
             labels: int64 `[B, L]`, original ids of masked tokens, -100 elsewhere.
             mask_kinds: uint8 `[B, L]`. Required with labels.
             mask_rates: float32 `[B]` or `[B, L]`. Required with labels and `per_rate`.
-            bio: int64 `[B, L]`, -100 on special tokens and padding.
+            bio: int64 `[B, L]`, -100 on special tokens and padding, whose other elements are also
+                the tokens that are counted.
             span_starts: int64 `[B, S]`, first token of each gold mention, padded with -1.
             span_ends: int64 `[B, S]`, token after the last, padded with -1.
             span_labels: int64 `[B, S]`, entity types, padded with -1.
-            keys: int64, row keys. Only used by `normaliser="rows"`, to count rows.
-            num_items_in_batch: Item counts of the optimizer step, over all batches and ranks: `[4]`
-                from `count_items`, or the number of masked tokens, as counted by the Trainer. The
-                latter suffices without heads, with `balance="sums"`, or for a step of one batch.
-                Default: the counts of this batch.
-            others: Passed to the encoder, except `doc_labels`. Columns of packed rows are converted
-                to the encoder's arguments; encoders without support for packed rows get unpacked
-                rows.
+            num_items_in_batch: Number of non-special tokens of the optimizer step, over all batches
+                and ranks, from `count_tokens` or `MslmTrainer`. Default: those of this batch.
+            others: Passed to the encoder, except `keys` and `doc_labels`. Columns of packed rows
+                are converted to the encoder's arguments; encoders without support for packed rows
+                get unpacked rows.
 
         Returns:
             `loss` is the sum of `mslm_loss`, `detection_loss` and `classification_loss`, which are
             None without labels for them. With two views, logits are those of the unmasked rows if
             the batch has tags or mentions.
 
-        Warns:
-            UserWarning: All mentions so far were masked, and the heads see only masked rows; or
-                `backward` is called in evaluation mode. Each warning is issued once.
-
         Raises:
             TypeError: The batch has NumPy arrays, such as those of `md.Batches`.
-            ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, or the counts of an
-                accumulated step are unknown.
+            ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, or the batch has
+                neither `bio` nor `num_items_in_batch`.
         """
         _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
         if labels is not None and mask_kinds is None:
@@ -401,86 +402,50 @@ class MslmModel(PreTrainedModel):
         hidden_BLH, logits_BLV = self._encode(
             input_ids, attention_mask, others, for_mslm=labels is not None
         )
-        sums: dict[str, LossSum] = {}
+        sums: dict[str, Tensor] = {}
         tag_logits = None
         span_logits = None
 
         # Eq. 6: predict masked tokens.
         if labels is not None and mask_kinds is not None:
-            part = self._mslm_loss(hidden_BLH, logits_BLV, labels, mask_kinds, mask_rates)
-            counted = {"input_ids": input_ids, "labels": labels, "bio": bio, "keys": keys}
-            items = count_normaliser(counted, self.config.normaliser)
-            sums["mslm_loss"] = part._replace(items=items)
+            mslm = self._mslm_loss(hidden_BLH, logits_BLV, labels, mask_kinds, mask_rates)
+            sums["mslm_loss"] = self.config.w_mslm * mslm
 
-        # Two views: the heads read the original ids. Skip the second pass if no token is masked.
+        # Two views: the heads read the original ids. Whether the batch has masks is not asked: a
+        # GPU would have to finish its work to answer, and ranks could disagree.
         has_tags = bio is not None or span_starts is not None
-        if labels is not None and has_tags:
-            if not self.config.two_views:
-                self._watch_mentions(bio, labels)
-            elif bool((labels != IGNORED).any()):
-                plain_ids = unmasked(input_ids, labels)
-                hidden_BLH, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
+        if labels is not None and has_tags and self.config.two_views:
+            plain_ids = unmasked(input_ids, labels)
+            hidden_BLH, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
 
         # Eq. 7 and 8: tag each token.
         if self.detection is not None:
             tag_logits = self.detection(hidden_BLH)
             if bio is not None:
-                sums["detection_loss"] = self.detection.loss(tag_logits, bio)
+                losses = token_losses(tag_logits.flatten(0, 1), bio.flatten())
+                sums["detection_loss"] = losses.sum()
 
         # Eq. 9 to 11: classify each mention.
         if self.classification is not None and span_starts is not None and span_ends is not None:
-            span_logits = self.classification(hidden_BLH, span_starts, span_ends)
+            span_logits = self.classification(pool_spans(hidden_BLH, span_starts, span_ends))
             if span_labels is not None:
-                sums["classification_loss"] = self.classification.loss(span_logits, span_labels)
+                losses = token_losses(
+                    span_logits.flatten(0, 1), span_labels.flatten(), ignored=NO_SPAN
+                )
+                sums["classification_loss"] = self.config.w_classification * losses.sum()
 
-        # Eq. 12: divide each sum once, then add.
-        trains = self.training and torch.is_grad_enabled()
-        losses = divide(
-            sums,
-            balance=self.config.balance,
-            normaliser=self.config.normaliser,
-            num_items=num_items_in_batch,
-            training=trains,
-        )
-        loss = torch.stack(list(losses.values())).sum() if losses else None
-        # Checks that run in `backward`, since only then the loss is known to be used for training.
-        if loss is not None and loss.requires_grad:
-            if not self.training:
-                loss.register_hook(self._warn_about_mode)  # type: ignore[no-untyped-call]
-            elif num_items_in_batch is None:
-                check_not_accumulated(loss, self)
-        return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
+        if not sums:
+            return MslmOutput(logits=tag_logits, span_logits=span_logits)
 
-    def _watch_mentions(self, bio: Tensor | None, labels: Tensor) -> None:
-        """Warn once if all mentions so far were masked: such heads find few mentions in text."""
-        if bio is None or not self.training or self._masked_mention_tokens is None:
-            return
-
-        is_mention = bio > 0
-        if bool((is_mention & (labels == IGNORED)).any()):
-            self._masked_mention_tokens = None
-            return
-
-        self._masked_mention_tokens += int(is_mention.sum())
-        if self._masked_mention_tokens >= _ENOUGH_MENTIONS:
-            self._masked_mention_tokens = None
-            warnings.warn(
-                "MslmModel: all mentions so far were masked, so the heads will find few in plain "
-                "text; wrap the model with two_views=True, or mask fewer mentions, for example "
-                "elm=0.5",
-                stacklevel=3,
-            )
-
-    def _warn_about_mode(self, _: Tensor) -> None:
-        """Warn once if `backward` runs while dropout is off."""
-        has_dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.modules())
-        if has_dropout and not self._is_warned_of_mode:
-            self._is_warned_of_mode = True
-            warnings.warn(
-                "MslmModel: backward was called in evaluation mode, in which transformers loads "
-                "models, so dropout is off; call model.train() before training",
-                stacklevel=2,
-            )
+        # Eq. 12: divide once, then add.
+        if num_items_in_batch is None:
+            trains = self.training and torch.is_grad_enabled()
+            tokens = count_tokens([{"bio": bio}], over_ranks=trains)
+        else:
+            tokens = torch.as_tensor(num_items_in_batch, device=input_ids.device).flatten()[0]
+        parts = {name: sums[name] / tokens for name in sums}
+        loss = torch.stack(list(parts.values())).sum()
+        return MslmOutput(loss=loss, logits=tag_logits, span_logits=span_logits, **parts)
 
     def _encode(
         self,
@@ -491,9 +456,7 @@ class MslmModel(PreTrainedModel):
         for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the last hidden states `[B, L, H]`, and all logits if the decoder is unknown."""
-        # `forward` has no parameter `doc_labels`: the Trainer would expect it, like all arguments
-        # with "label" in their names, in every batch.
-        others = {name: value for name, value in others.items() if name != "doc_labels"}
+        others = {name: value for name, value in others.items() if name not in _NOT_ENCODED}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
 
         needs_logits = for_mslm and find_decoder(self.masked_lm) is None
@@ -527,14 +490,14 @@ class MslmModel(PreTrainedModel):
         labels_BL: Tensor,
         mask_kinds_BL: Tensor,
         mask_rates: Tensor | None,
-    ) -> LossSum:
+    ) -> Tensor:
         decoder = find_decoder(self.masked_lm)
         if decoder is not None:
             return self.mask_specific_loss.from_hidden(
                 hidden_BLH, decoder, labels_BL, mask_kinds_BL, mask_rates
             )
 
-        loss: LossSum = self.mask_specific_loss(logits_BLV, labels_BL, mask_kinds_BL, mask_rates)
+        loss: Tensor = self.mask_specific_loss(logits_BLV, labels_BL, mask_kinds_BL, mask_rates)
         return loss
 
     @torch.no_grad()
@@ -586,7 +549,7 @@ class MslmModel(PreTrainedModel):
             starts_BS, ends_BS, _ = decode_spans(tags_BL, sequence_ids)
 
             # The classification head decides the types, see `Prediction`.
-            span_logits_BSE = self.classification(hidden_BLH, starts_BS, ends_BS)
+            span_logits_BSE = self.classification(pool_spans(hidden_BLH, starts_BS, ends_BS))
             _check_numbers(span_logits_BSE[starts_BS != NO_SPAN])
             types_BS = span_logits_BSE.argmax(-1).masked_fill(starts_BS == NO_SPAN, NO_SPAN)
         return Prediction(

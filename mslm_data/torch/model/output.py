@@ -35,12 +35,12 @@ class FoundEntity(NamedTuple):
 class MslmOutput(ModelOutput):
     """The output of a forward pass.
 
-    The three losses are already divided, and add up to `loss`. A loss is None without labels for it
-    in the batch.
+    The three losses have their weights, are divided, and add up to `loss`. A loss is None without
+    labels for it in the batch.
 
     Attributes:
         loss: Eq. 12, scalar.
-        tag_logits: `[B, L, C]`, logits of Eq. 7.
+        logits: `[B, L, C]`, logits of Eq. 7: of the tags in `bio`. None without heads.
         span_logits: `[B, S, E]`, logits of Eq. 10 for the mentions of the batch.
         mslm_loss: Eq. 6, scalar.
         detection_loss: Eq. 8, scalar.
@@ -48,7 +48,7 @@ class MslmOutput(ModelOutput):
     """
 
     loss: Tensor | None = None
-    tag_logits: Tensor | None = None
+    logits: Tensor | None = None
     span_logits: Tensor | None = None
     mslm_loss: Tensor | None = None
     detection_loss: Tensor | None = None

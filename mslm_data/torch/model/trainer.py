@@ -1,10 +1,9 @@
-"""Hugging Face's Trainer for an `MslmModel`: exact gradient accumulation, a log of each loss.
-
-Dimensions: P losses of Eq. 12.
-"""
+"""Hugging Face's Trainer for an `MslmModel`: exact gradient accumulation, a log of each loss."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,14 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
+from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch.data.collator import MaskingCollator
 from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.data.loader import MaskedLoader
 from mslm_data.torch.data.sampler import EvenEpochs
 from mslm_data.torch.model.callbacks import MaskEpochCallback
 from mslm_data.torch.model.checks import check_training, is_mslm, iter_datasets
-from mslm_data.torch.model.loss import LossSum
-from mslm_data.torch.model.steps import (
-    PARTS,
-    count_batch_items,
-    count_items,
-    count_normaliser,
-    divide,
-)
+from mslm_data.torch.model.steps import PARTS, tags
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -36,13 +29,14 @@ else:
 class MslmTrainer(Trainer):
     """Train an `MslmModel` with Hugging Face's Trainer, with five differences.
 
-    * It counts all items of an optimizer step, not only masked tokens, so each loss of Eq. 12 is
+    * It counts all non-special tokens of an optimizer step, not only masked tokens, so the loss is
       exact for any `gradient_accumulation_steps` and number of ranks: 32 batches of one row give
       the same step as one batch of 32 rows.
     * Next to `loss`, it logs `mslm_loss` (Eq. 6), `detection_loss` (Eq. 8) and
       `classification_loss` (Eq. 11), which add up to it; in evaluation `eval_mslm_loss` and so on.
-      Evaluation losses are divided once, by the items of all batches, so they do not depend on the
+      Evaluation losses are divided once, by the tokens of all batches, so they do not depend on the
       batch size. With several ranks, the Trainer may repeat a few rows to fill the last batches.
+      `compute_metrics` gets the logits of the tags with the tags of the rows, `bio`.
       For a `MaskedLoader`, `compute_metrics` gets all rows, and needs a single rank.
     * `train_dataset`, `eval_dataset` and the argument of `predict` may be a `MaskedLoader`, whose
       batches are used as they are: filled by tokens, packed or bucketed.
@@ -59,7 +53,8 @@ class MslmTrainer(Trainer):
 
         Raises:
             TypeError: The model is not an `MslmModel`.
-            ValueError: See `check_training`; or the evaluation rows have no epoch.
+            ValueError: See `check_training`; or the evaluation rows have no epoch, a model without
+                labels is given `compute_metrics`, or several processes train separate models.
             PushError: See `check_training`.
         """
         super().__init__(*args, **options)
@@ -68,6 +63,19 @@ class MslmTrainer(Trainer):
                 f"MslmTrainer: expected an MslmModel, got {type(self.model).__name__}; pass "
                 "MslmModel.wrap(model), or train it with transformers.Trainer"
             )
+
+        _check_processes(self.args.world_size)
+        wrapped: Any = self.model
+        if self.compute_metrics is not None and not wrapped.config.labels:
+            raise ValueError(
+                "MslmTrainer: compute_metrics needs logits, which a model without labels does not "
+                "return; wrap the model with labels=..., or use eval_loss"
+            )
+
+        # The model divides by the tokens of the step, and its logits are those of `bio`.
+        self.model_accepts_loss_kwargs = True
+        if self.args.label_names is None:
+            self.label_names = ["bio"]
 
         # The Trainer has set a default collator of its own by now, so look at the arguments.
         if (args[2] if len(args) > 2 else options.get("data_collator")) is None:
@@ -84,13 +92,13 @@ class MslmTrainer(Trainer):
         if not any(isinstance(callback, MaskEpochCallback) for callback in callbacks):
             self.add_callback(MaskEpochCallback)
         _check_epochs(self.eval_dataset, training_rows=self.train_dataset)
-        self._part_sums: dict[str, Tensor] = {}
-        self._summed_from_step = 0
-        self._evaluated: dict[str, LossSum] = {}
+        # Sums of the parts since the last log, and of the evaluation that is running.
+        self._logged: dict[str, Tensor] = {}
+        self._evaluated: dict[str, Tensor] = {}
 
     def train(self, *args: Any, **options: Any) -> Any:
         """Train. Sums of losses for the log start at zero."""
-        self._part_sums = {}
+        self._logged = {}
         return super().train(*args, **options)
 
     def get_train_dataloader(self) -> Any:
@@ -126,29 +134,25 @@ class MslmTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute a batch's share of the step's loss, and sum the parts for the log.
-
-        In evaluation, returns the loss of the batch alone.
-        """
-        if not model.training:
-            loss, outputs = self._evaluation_loss(model, inputs)
-            return (loss, outputs) if return_outputs else loss
-
+        """Compute a batch's share of the step's loss, and sum its parts for the log."""
+        if num_items_in_batch is None:
+            num_items_in_batch = self._get_num_items_in_batch([inputs], self.args.device)
         loss, outputs = super().compute_loss(
             model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
         )
-        if not self._part_sums:
-            self._summed_from_step = self.state.global_step
-        for name in PARTS:
-            part = outputs.get(name)
-            if part is not None:
-                share = part.detach().mean() * self._loss_scale
-                self._part_sums[name] = self._part_sums.get(name, 0) + share
 
+        parts = {name: outputs[name].detach().sum() for name in PARTS if name in outputs}
+        if model.training:
+            _add(self._logged, parts)
+        else:
+            # Undo the division: the whole evaluation has one divisor.
+            divisor = torch.as_tensor(num_items_in_batch).flatten()[0]
+            sums = {name: part * divisor for name, part in parts.items()}
+            _add(self._evaluated, sums | {"tokens": (tags(inputs) != IGNORED).sum()})
         return (loss, outputs) if return_outputs else loss
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **options: Any) -> Any:
-        """Evaluate; the metrics include each loss, divided by the items of all batches.
+        """Evaluate; the metrics include each loss, divided by the tokens of all batches.
 
         Raises:
             ValueError: `compute_metrics` or `predict` with a `MaskedLoader` on several ranks.
@@ -171,89 +175,55 @@ class MslmTrainer(Trainer):
         if not self._evaluated:
             return output
 
-        # Sum over ranks. All ranks have the same losses, since their batches have the same columns.
-        rank_P2 = torch.stack([torch.stack(part) for part in self._evaluated.values()])
-        if self.accelerator.num_processes > 1:
-            rank_P2 = rank_P2.to(self.args.device)  # NCCL wants a GPU
-        totals_P, items_P = self.accelerator.gather(rank_P2[None]).sum(0).unbind(-1)
-        sums = {
-            name: LossSum(total, items)
-            for name, total, items in zip(self._evaluated, totals_P, items_P, strict=True)
-        }
+        sums = self._sum_over_ranks(self._evaluated)
+        tokens = sums.pop("tokens")
+        losses = {name: total / tokens for name, total in sums.items()}
 
-        losses = divide(sums, balance=self._balance)
         prefix = options.get("metric_key_prefix", "eval")
-        output.metrics.update({f"{prefix}_{name}": loss.item() for name, loss in losses.items()})
-        output.metrics[f"{prefix}_loss"] = torch.stack(list(losses.values())).sum().item()
+        output.metrics.update({f"{prefix}_{name}": loss for name, loss in losses.items()})
+        output.metrics[f"{prefix}_loss"] = sum(losses.values())
         return output
-
-    def _evaluation_loss(self, model: Any, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
-        """Return loss and outputs of a batch, and add its sums to `_evaluated`."""
-        # With all counts 1, the model returns sums.
-        ones = torch.ones_like(count_batch_items(inputs), dtype=torch.float32).to(self.args.device)
-        if self.args.n_gpu > 1:
-            ones = ones.expand(self.args.n_gpu, -1)
-        _, outputs = super().compute_loss(
-            model, inputs, return_outputs=True, num_items_in_batch=ones
-        )
-
-        batch = {}
-        for name, count in zip(PARTS, count_batch_items(inputs), strict=False):
-            part = outputs.get(name)
-            if part is None:
-                continue
-            is_first = name == PARTS[0]
-            items = count_normaliser(inputs, self._normaliser) if is_first else count
-            # Summed in float64 on the CPU, since Apple GPUs lack float64.
-            batch[name] = LossSum(part.detach().cpu().double().sum(), items.cpu().double())
-            previous = self._evaluated.get(name)
-            if previous is None:
-                self._evaluated[name] = batch[name]
-            else:
-                total = previous.total + batch[name].total
-                self._evaluated[name] = LossSum(total, previous.items + batch[name].items)
-
-        losses = divide(batch, balance=self._balance)
-        loss = torch.stack(list(losses.values())).sum().to(torch.float32)
-        return loss.to(self.args.device), outputs
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log the loss with its parts."""
-        if "loss" in logs and self._part_sums:
-            steps = max(self.state.global_step - self._summed_from_step, 1)
-            sums_P = torch.stack(list(self._part_sums.values()))
-            means_P = self.accelerator.gather(sums_P).view(-1, len(sums_P)).mean(0) / steps
-            logs |= dict(zip(self._part_sums, means_P.tolist(), strict=True))
-            self._part_sums = {}
+        if "loss" in logs and self._logged:
+            # Shares of the loss: ranks, accumulation and the number of steps cancel.
+            sums = self._sum_over_ranks(self._logged)
+            total = max(sum(sums.values()), sys.float_info.min)
+            logs |= {name: logs["loss"] * part / total for name, part in sums.items()}
+            self._logged = {}
         super().log(logs, start_time)
 
-    @property
-    def _balance(self) -> str:
-        model: Any = self.model
-        return str(model.config.balance)
-
-    @property
-    def _normaliser(self) -> str:
-        """The divisor of Eq. 6."""
-        model: Any = self.model
-        return str(model.config.normaliser)
-
-    @property
-    def _loss_scale(self) -> int:
-        """The Trainer's factor to undo the averaging of gradients over ranks."""
-        if not self.args.average_tokens_across_devices:
-            return 1
-        if self.args.n_gpu > 1:
-            return int(self.args.n_gpu)
-        return int(self.accelerator.num_processes // self.get_tp_size())
+    def _sum_over_ranks(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """Sum scalars over ranks, whose batches have the same columns, and so the same losses."""
+        totals = self.accelerator.reduce(torch.stack(list(sums.values())), reduction="sum")
+        return dict(zip(sums, totals.tolist(), strict=True))
 
     def _get_num_items_in_batch(
         self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device
-    ) -> Tensor:
-        """Count all items of a step; the Trainer's own method counts only masked tokens."""
-        counts = count_items(batch_samples, device=device) * self._loss_scale
-        # DataParallel splits the first dimension over GPUs: give each GPU a row of counts.
-        return counts.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else counts
+    ) -> Any:
+        """Count the non-special tokens of a step, where Hugging Face's Trainer counts labels."""
+        tagged = [{"labels": tags(batch)} for batch in batch_samples]
+        return super()._get_num_items_in_batch(tagged, device)
+
+
+def _add(sums: dict[str, Tensor], parts: Mapping[str, Tensor]) -> None:
+    for name, part in parts.items():
+        sums[name] = sums.get(name, 0) + part
+
+
+def _check_processes(processes: int) -> None:
+    """Check that processes started together train one model.
+
+    Raises:
+        ValueError: `torchrun` started several, and the Trainer knows of one.
+    """
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started > 1 and processes == 1:
+        raise ValueError(
+            f"MslmTrainer: {started} processes were started, but each would train a model of its "
+            "own; on CPUs, pass use_cpu=True in TrainingArguments"
+        )
 
 
 def _find_masked_datasets(rows: Any) -> list[FollowsEpoch]:

@@ -19,6 +19,7 @@ import mslm_data as md
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
+from mslm_data.data.ragged import Ragged
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.mask import MaskKind, MaskPlan
@@ -455,6 +456,7 @@ class RowRng(md.Strategy):
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
         if self.which == "specials":
             kinds[:] = MaskKind.BASE
+            return MaskPlan(Ragged(kinds, examples.input_ids.offsets))
         if self.which != "none":
             kinds[1:2] = MaskKind.BASE
         if self.which == "batch":

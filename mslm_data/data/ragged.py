@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ class Ragged:
     Row 1 is `values[2:2]`, which is empty.
 
     Attributes:
-        values: `[T]`, concatenated rows.
+        values: `[T]`, concatenated rows. Not printed: token ids in a log could be decoded to text.
         offsets: int64 `[N + 1]`, non-decreasing, from 0 to T.
     """
 
-    values: Array
+    values: Array = field(repr=False)
     offsets: npt.NDArray[np.int64]
 
     @classmethod

@@ -16,9 +16,8 @@ END, CLOSED, OPEN, BEGIN = range(4)
 """States of a token.
 
 END is a special token: no span crosses it, and a span that reaches it is cut. CLOSED may not be
-masked: a span that reaches it is not placed. OPEN may be in a span. BEGIN may be in a span, or
-    begin
-one.
+masked: a span that reaches it is not placed. OPEN may be in a span. BEGIN may be in a span, or be
+the first token of one.
 """
 
 

@@ -51,17 +51,29 @@ class MaskPlan:
 
         Args:
             examples: N rows of T tokens.
-            kinds: `[T]`, the `MaskKind` of each token, row after row.
+            kinds: Integers `[T]`, the `MaskKind` of each token, row after row.
             rates: `[N]`, the rate by which each row's loss is divided. Default: no rates.
 
         Raises:
-            ValueError: The shape of `kinds` is not `[T]`, or that of `rates` not `[N]`.
+            ValueError: The shape of `kinds` is not `[T]`, or that of `rates` not `[N]`; `kinds` has
+                other numbers than `MaskKind`; or a special token is masked.
         """
         tokens = len(examples.input_ids.values)
         if kinds.shape != (tokens,):
             raise ValueError(
                 f"kinds: expected one for each of {tokens:,} tokens, got an array of shape "
                 f"{kinds.shape}"
+            )
+        if not np.issubdtype(kinds.dtype, np.integer):
+            raise ValueError(f"kinds: expected integers, got an array of {kinds.dtype}")
+        if tokens and not MaskKind.NONE <= kinds.min() <= kinds.max() <= MaskKind.ENTITY:
+            raise ValueError(
+                "kinds: expected MaskKind.NONE (0), BASE (1) or ENTITY (2), got numbers from "
+                f"{kinds.min()} to {kinds.max()}"
+            )
+        if np.any(kinds[examples.word_ids.values < 0]):
+            raise ValueError(
+                "kinds: expected MaskKind.NONE on special tokens, whose `word_ids` are negative"
             )
         if rates is not None and rates.shape != (len(examples),):
             raise ValueError(

@@ -8,7 +8,8 @@ the seed, the epoch and the strategy, and special tokens are never masked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.draw import macros, notebook_html
 from mslm_data.draw.sample import sample
-from mslm_data.errors import MslmDataError
+from mslm_data.errors import CallError, MslmDataError, place_of
 from mslm_data.io.toml import dump
 from mslm_data.mask.combined_picks import (
     ShippedPick,
@@ -105,7 +106,8 @@ class Strategy(ABC):
 
         Raises:
             TypeError: `examples` is not `Examples` but, for example, a whole split.
-            ValueError: A number is out of range, or a rate needs `step` or `tokens`.
+            ValueError: A number is out of range, a rate needs `step` or `tokens`, or the strategy
+                is the user's own and made an error.
             VocabularyError: A lexicon or score column is missing, damaged, or made for other
                 shards.
         """
@@ -116,9 +118,14 @@ class Strategy(ABC):
             check_count("step", step)
         if tokens is not None and tokens < 0:
             raise ValueError(f"tokens: expected 0 or more, got {tokens}")
-        return self.plan_with(
-            examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
-        )
+        if not self.needs <= _COLUMNS:
+            raise CallError(
+                f"{_place(self)}: needs: expected some of {', '.join(sorted(_COLUMNS))}, got "
+                f"{', '.join(sorted(self.needs - _COLUMNS))}"
+            )
+        rng = RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
+        with _named_errors(self):
+            return self.plan_with(examples, rng)
 
     def corrupt(
         self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
@@ -138,7 +145,9 @@ class Strategy(ABC):
         """
         check_count("seed", seed)
         check_count("epoch", epoch)
-        return self.corrupt_with(examples, plan, RowRng(keys=examples.keys, seed=seed, epoch=epoch))
+        rng = RowRng(keys=examples.keys, seed=seed, epoch=epoch)
+        with _named_errors(self):
+            return self.corrupt_with(examples, plan, rng)
 
     @abstractmethod
     def table(self) -> dict[str, Any]:
@@ -168,6 +177,34 @@ class Strategy(ABC):
         return notebook_html(
             parts.title(name), rows.legend(), one_epoch, rows.ramp(), many_epochs, table
         )
+
+
+_COLUMNS = {"word_ids", "mentions", "scores"}
+"""Columns that a strategy may need."""
+
+
+def _place(strategy: Strategy) -> str:
+    return f"strategy '{type(strategy).__module__}:{type(strategy).__qualname__}'"
+
+
+@contextmanager
+def _named_errors(strategy: Strategy) -> Iterator[None]:
+    """Add the name of the user's own strategy to errors of its code.
+
+    Raises:
+        CallError: The code made an error, which is the cause. Ours are raised as they are.
+    """
+    try:
+        yield
+    except MslmDataError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        if type(strategy).__module__.startswith("mslm_data."):
+            raise
+        # Only messages of `ValueError` say what is wrong. Others may contain text of the rows.
+        is_told = isinstance(error, ValueError)
+        message = str(error) if is_told else f"{type(error).__name__} in {place_of(error)}"
+        raise CallError(f"{_place(strategy)}: {message}") from error
 
 
 @dataclass(frozen=True, slots=True, repr=False)

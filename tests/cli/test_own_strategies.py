@@ -155,8 +155,59 @@ def test_strategy__loads_lexicons_for_a_strategy_object(built: Path, tmp_path: P
 
 def test_mask_plan__requires_a_kind_for_each_token() -> None:
     rows = fixed_examples()
-    kinds = np.full(len(rows.input_ids.values), MaskKind.BASE)
+    kinds = (rows.word_ids.values >= 0) * MaskKind.BASE
 
-    assert MaskPlan.from_kinds(rows, kinds).counts() == (0, len(kinds))
-    with pytest.raises(ValueError, match="expected one for each of"):
-        MaskPlan.from_kinds(rows, kinds[1:])
+    assert MaskPlan.from_kinds(rows, kinds).counts() == (0, kinds.sum())
+    for wrong, message in (
+        (kinds[1:], "expected one for each of"),
+        (kinds * 0.5, "expected integers, got an array of float64"),
+        (kinds * 7, "got numbers from 0 to 7"),
+        (-kinds, "got numbers from -1 to 0"),
+        (np.full_like(kinds, MaskKind.BASE), "expected MaskKind.NONE on special tokens"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MaskPlan.from_kinds(rows, wrong)
+
+
+BAD = """
+import numpy as np, mslm_data as md
+from mslm_data.mask import MaskPlan
+
+class Short(md.Strategy):
+    origin, needs, follows_training = None, frozenset(), False
+
+    def plan_with(self, examples, rng):
+        return MaskPlan.from_kinds(examples, np.zeros(3, np.uint8))
+
+    def corrupt_with(self, examples, plan, rng):
+        return examples.input_ids
+
+    def table(self):
+        return {"use": "short"}
+
+class Wrong(Short):
+    def plan_with(self, examples, rng):
+        return {}["Wilhelmina"]
+
+class Needy(Short):
+    needs = frozenset({"mentions", "word_idz"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Short", r"'bad:Short': kinds: expected one for each of [\d,]+ tokens, got"),
+        ("Wrong", r"'bad:Wrong': KeyError in bad\.py:19$"),
+        ("Needy", r"'bad:Needy': needs: expected some of mentions, scores, word_ids, got word_idz"),
+    ],
+)
+def test_strategy__own_errors_name_the_strategy(
+    built: Path, here: Path, name: str, message: str
+) -> None:
+    (here / "bad.py").write_text(BAD, encoding="utf-8")
+
+    done = run("mask-stats", str(built), "--strategy", f"bad:{name}")
+
+    assert done.code == 2
+    assert re.search(message, done.err.strip()), done.err

@@ -145,6 +145,13 @@ def test_examples__refuse(arguments: dict[str, Any], message: str) -> None:
         md.examples(**arguments)
 
 
+def test_repr__of_masked_rows_has_no_ids() -> None:
+    rows = Ragged.from_rows([[2, 4711, 3]], np.int32)
+
+    assert "4711" not in repr(rows)
+    assert repr(rows) == "Ragged(offsets=array([0, 3]))"
+
+
 def test_repr__has_counts_and_no_ids() -> None:
     rows = md.examples([4, 0, 2000], keys=[7, 8, 9], spans=[[(1, 3), (3, 4)], [], [[0, 1]]])
 

@@ -50,7 +50,7 @@ _OF_A_COLUMN = (
     "attention-hints",
     "mst",
 )
-_OF_WORDS = ("difference", "difference-released", "keywords")
+_OF_WORDS = ("difference", "keywords")
 
 Grams = list[tuple[int, ...]]
 

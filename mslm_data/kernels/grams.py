@@ -1,4 +1,4 @@
-"""Mask listed n-grams: in the order of the list, scattered, as units, or by probability.
+"""Mask listed n-grams: in the order of the list, as units, or by probability.
 
 Matches come from `token_trie.match_entries`: M in all, ragged by row, each with its first token
 within the row, the token after its last, and its entry in the list. Masked tokens are removed from
@@ -117,106 +117,6 @@ def take_in_order(
                 took = True
                 last = entry
             size = kept
-        quota[i] = left
-
-
-@kernel
-def is_scattered(tokens: Array, row: Array, pool: Array) -> bool:
-    """Return whether tokens are a subsequence of the eligible tokens of a row.
-
-    Args:
-        tokens: int32, tokens of an entry.
-        row: int32 `[L]`, tokens of the row.
-        pool: uint8 `[L]`, 1 for eligible tokens.
-    """
-    matched = 0
-    for t in range(len(row)):
-        if matched < len(tokens) and pool[t] != 0 and row[t] == tokens[matched]:
-            matched += 1
-    return matched == len(tokens)
-
-
-@kernel
-def first_place(tokens: Array, row: Array, pool: Array) -> int:
-    """Return the first occurrence of a word in a row with all tokens eligible, or -1.
-
-    Args:
-        tokens: int32, tokens of the word.
-        row: int32 `[L]`, tokens of the row.
-        pool: uint8 `[L]`, 1 for eligible tokens.
-    """
-    for first in range(len(row) - len(tokens) + 1):
-        t = 0
-        while t < len(tokens) and pool[first + t] != 0 and row[first + t] == tokens[t]:
-            t += 1
-        if t == len(tokens):
-            return first
-    return -1
-
-
-@kernel
-def take_scattered(
-    offsets: Array,
-    ids: Array,
-    tokens: Array,
-    bounds: Array,
-    word_offsets: Array,
-    listed: Array,
-    listed_offsets: Array,
-    pool: Array,
-    quota: Array,
-) -> None:
-    """Mask the words of entries that are scattered over a row, each entry once, in list order.
-
-    If the tokens of an entry are a subsequence of the row, each of its words is masked at its first
-    occurrence in the row, wherever it is. The last word is cut to the remaining budget.
-
-    Args:
-        offsets: int64 `[N + 1]`.
-        ids: int32 `[T]`, token ids.
-        tokens: int32, tokens of all E entries.
-        bounds: int64 `[W + 1]`, offsets of the words of all entries into `tokens`.
-        word_offsets: int64 `[E + 1]`, offsets of each entry's words into `bounds`.
-        listed: int32 `[E]`, the entries, grouped by one token of each.
-        listed_offsets: int64 `[V + 1]`, offsets of each token's entries into `listed`.
-        pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on masked tokens.
-        quota: int64 `[N]`, number of tokens to mask; reduced by the number of masked tokens.
-    """
-    candidates = np.empty(0, np.int32)
-    for i in range(len(quota)):
-        start, stop = offsets[i], offsets[i + 1]
-        row = ids[start:stop]
-        row_pool = pool[start:stop]
-
-        # Candidates are the entries whose listed token is in the row. All others lack a token.
-        size = 0
-        for token in row:
-            if not 0 <= token < len(listed_offsets) - 1:
-                continue
-            for place in range(listed_offsets[token], listed_offsets[token + 1]):
-                if size == len(candidates):
-                    candidates = np.append(candidates, np.zeros(size + 64, np.int32))
-                candidates[size] = listed[place]
-                size += 1
-
-        # Sort into list order, which brings equal candidates together.
-        candidates[:size].sort()
-        left = quota[i]
-        last = -1  # last entry taken
-        for entry in candidates[:size]:
-            if left == 0 or entry == last:
-                continue
-            first, past = word_offsets[entry], word_offsets[entry + 1]
-            if not is_scattered(tokens[bounds[first] : bounds[past]], row, row_pool):
-                continue
-
-            last = entry
-            for w in range(first, past):
-                place = first_place(tokens[bounds[w] : bounds[w + 1]], row, row_pool)
-                if place >= 0:
-                    length = min(left, bounds[w + 1] - bounds[w])
-                    row_pool[place : place + length] = 0
-                    left -= length
         quota[i] = left
 
 

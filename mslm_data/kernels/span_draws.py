@@ -12,12 +12,11 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rng import below, bits53
 from mslm_data.kernels.rows import draw_next, longest_row
 
-END, CLOSED, OPEN, BEGIN = range(4)
+CLOSED, OPEN, END = range(3)
 """States of a token.
 
-END is a special token: no span crosses it, and a span that reaches it is cut. CLOSED may not be
-masked: a span that reaches it is not placed. OPEN may be in a span. BEGIN may be in a span, or be
-the first token of one.
+A span with a CLOSED token is not placed. OPEN may be in a span. END is a special token, at which a
+span is cut.
 """
 
 
@@ -39,48 +38,17 @@ def draw_length(stream: np.uint64, k: int, sums: Array) -> int:
 
 
 @kernel
-def open_spans(
-    offsets: Array, words: Array, ids: Array, unk: int, kinds: Array, whole: bool, state: Array
-) -> None:
-    """Write the state of each token, for `place_spans`.
-
-    Args:
-        offsets: int64 `[N + 1]`.
-        words: int32 `[T]`, `word_ids`, -1 on special tokens.
-        ids: int32 `[T]`, token ids.
-        unk: Id of the unknown token, which is not masked. -1 if there is none, or to mask it too.
-        kinds: uint8 `[T]`, nonzero on tokens of earlier picks.
-        whole: Whether spans begin only at the first token of a word.
-        state: uint8 `[T]`, written: END, CLOSED, OPEN or BEGIN.
-    """
-    for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        row = words[start:stop]
-        row_ids = ids[start:stop]
-        row_kinds = kinds[start:stop]
-        out = state[start:stop]
-        for t in range(len(row)):
-            goes_on = whole and t > 0 and row[t] == row[t - 1]
-            closed = row_ids[t] == unk or row_kinds[t] != 0
-
-            # No branch: one store of a selected value.
-            kind = OPEN if goes_on else BEGIN
-            kind = CLOSED if closed else kind
-            out[t] = END if row[t] < 0 else kind
-
-
-@kernel
 def run_from(state: Array, t: int, max_size: int) -> int:
     """Return the length of a span that begins at token t, or 0 if none may.
 
     The length is `max_size`, or less if a special token comes before.
 
     Args:
-        state: uint8, states of one row from `open_spans`.
+        state: uint8, states of one row.
         t: First token.
         max_size: Maximum number of tokens, at least 1.
     """
-    if state[t] != BEGIN:
+    if state[t] != OPEN:
         return 0
     size = 1
     while size < max_size and t + size < len(state) and state[t + size] != END:
@@ -100,7 +68,7 @@ def place_spans(
 
     Args:
         offsets: int64 `[N + 1]`.
-        state: uint8 `[T]`, states from `open_spans`; CLOSED is written on masked tokens.
+        state: uint8 `[T]`, states; CLOSED is written on masked tokens.
         quota: int64 `[N]`, number of tokens to mask; reduced by the number of masked tokens.
         sums: uint64 `[L]`, cumulative probabilities of lengths in tokens, see `draw_length`.
         streams: uint64 `[2, N]`. Step k of a row uses draw k of the first for the start, and of the
@@ -122,7 +90,7 @@ def place_spans(
             first = draw_next(places, streams[0, i], k, len(row))
             places[k] = first  # complete the swap, since the loops below read the first k places
 
-            if row[first] == BEGIN:
+            if row[first] == OPEN:
                 length = min(draw_length(streams[1, i], k, sums), left)
                 size = run_from(row, first, length)
                 row[first : first + size] = CLOSED

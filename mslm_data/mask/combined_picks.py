@@ -14,7 +14,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.kernels.choose import choose_each, choose_uniform
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
-from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
+from mslm_data.mask.listed_picks import InOrder, Occurrences
 from mslm_data.mask.pick import AnyPick, Pick, run
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, Share, follows_training, rate_at
@@ -232,7 +232,6 @@ ShippedPick = (
     | PlaceSpans
     | GrowSpans
     | InOrder
-    | Scattered
     | Occurrences
     | OneOf
     | ByEpoch

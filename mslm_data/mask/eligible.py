@@ -37,16 +37,8 @@ def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int
     return np.diff(running_total[examples.input_ids.offsets])
 
 
-def real_tokens(examples: Examples, *, unknown: bool = True) -> npt.NDArray[np.int64]:
-    """Count the non-special tokens of each row, `[N]`.
-
-    Args:
-        examples: N rows.
-        unknown: Whether to count `[UNK]`. Default: True.
-    """
-    numbers = examples.word_ids.values
-    if not unknown:
-        numbers = np.where(examples.input_ids.values == examples.ids.unk, -1, numbers)
+def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
+    """Count the non-special tokens of each row, `[N]`."""
     real = np.empty(len(examples), np.int64)
-    count_numbered(examples.input_ids.offsets, numbers, real)
+    count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
     return real

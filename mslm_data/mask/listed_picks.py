@@ -1,8 +1,7 @@
-"""Picks of n-grams from a lexicon: PMI masking in two variants, and concepts."""
+"""Picks of n-grams from a lexicon: PMI masking, and concepts."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,12 @@ import numpy as np
 from msgspec import Meta
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, make_offsets
-from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
-from mslm_data.lexicon.store import Lexicon
+from mslm_data.data.ragged import make_offsets
+from mslm_data.kernels.grams import take_by_chance, take_in_order
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.eligible import free_tokens, real_tokens
+from mslm_data.mask.eligible import free_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Limit, Rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
@@ -69,54 +67,6 @@ class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order
         Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
 
 
-class Scattered(Options, frozen=True, kw_only=True, tag_field="use", tag="scattered"):
-    """Mask the words of n-grams anywhere in a row, as the paper's released code does.
-
-    Raises:
-        ValueError: `rate` is outside `[0, 1]`.
-    """
-
-    lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "pmi.arrow"
-    rate: Annotated[
-        Rate,
-        Meta(
-            description="Budget: share of the row's tokens that are neither special nor `[UNK]`. "
-            "Rounded up in floats."
-        ),
-    ]
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.rate)
-
-    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        if self.rate == 0:
-            return
-
-        trie = open_words(Path(self.lexicon))
-        trie.check(examples)
-
-        ids = examples.input_ids
-        sizes = real_tokens(examples, unknown=False)
-        # `quotas` multiplies an array of rates in floats, as the released code does. It would
-        # round a single rate as an exact decimal.
-        rates = rate_at(self.rate, rng) * np.ones(len(examples))
-        quota = quotas(rates, sizes, "up", rng)
-
-        # The kernel removes masked tokens from the pool.
-        pool, _ = free_tokens(examples, builder)
-        before = pool.copy()
-        layout = _by_rarest_token(trie.lexicon, examples.ids.size)
-        take_scattered(ids.offsets, ids.values, *layout, pool, quota)
-
-        builder.unspent += quota
-        np.copyto(builder.kinds, np.uint8(MaskKind.BASE), where=pool != before)
-
-
 class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
     """Mask each occurrence of a lexicon's entries with a probability that gives an expected rate.
 
@@ -163,33 +113,3 @@ class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occu
         take_by_chance(offsets, *matches, chances, max_masked, *streams, pool, taken)
 
         occurrences.take(offsets, taken, MaskKind.BASE, builder)
-
-
-@lru_cache(maxsize=4)
-def _by_rarest_token(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, Array, Array]:
-    """Return a lexicon in the layout that `take_scattered` reads.
-
-    Entries are listed under the rarest of their tokens, so that few entries are tried per row.
-
-    Args:
-        lexicon: The n-grams, in order of use.
-        size: Number of ids of the tokenizer.
-
-    Returns:
-        The tokens of all entries; the boundaries of their words; the offsets of these boundaries by
-            entry; the entries sorted by rarest token; and the offsets of these by token id.
-    """
-    tokens = lexicon.tokens
-    words = lexicon.word_starts
-    first_tokens = np.repeat(tokens.offsets[:-1], words.lengths)
-    bounds = np.append(words.values + first_tokens, len(tokens.values))
-
-    # The rarest token of an entry is first after sorting its tokens by frequency.
-    entries = np.repeat(np.arange(len(lexicon), dtype=np.int32), tokens.lengths)
-    counts = np.bincount(tokens.values, minlength=size)
-    order = np.lexsort((counts[tokens.values], entries))
-    rarest = tokens.values[order[tokens.offsets[:-1]]]
-
-    listed = np.argsort(rarest, kind="stable").astype(np.int32)
-    by_token = make_offsets(np.bincount(rarest, minlength=size))
-    return tokens.values, bounds, words.offsets, listed, by_token

@@ -13,9 +13,9 @@ from msgspec import Meta
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
+from mslm_data.kernels.span_draws import END, grow_spans, place_spans
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.eligible import real_tokens
+from mslm_data.mask.eligible import free_tokens, real_tokens
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
@@ -40,13 +40,6 @@ class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place
         int,
         Meta(description="Maximum drawn length in tokens. All lengths between are equally likely."),
     ]
-    released: Annotated[
-        bool,
-        Meta(
-            description="Whether spans start at words only, and `[UNK]` is not counted in the base "
-            "of the rate, as in the paper's released code."
-        ),
-    ] = False
 
     def __post_init__(self) -> None:
         if self.shortest > self.longest:
@@ -57,27 +50,22 @@ class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"word_ids"}) if self.released else frozenset()
+        return frozenset()
 
     @property
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        ids = examples.input_ids
-        words = examples.word_ids.values
-        sizes = real_tokens(examples, unknown=not self.released)
-        quota = quotas(rate_at(self.rate, rng), sizes, "up", rng)
-
-        # The kernel reads from `state` which tokens can be in a span, and at which one can start.
-        state = np.empty(len(ids.values), np.uint8)
-        unk = examples.ids.unk
-        open_spans(ids.offsets, words, ids.values, unk, builder.kinds, self.released, state)
+        # The kernel reads from `state` which tokens can be in a span, and which end one.
+        state, real = free_tokens(examples, builder)
+        state[examples.word_ids.values < 0] = END
+        quota = quotas(rate_at(self.rate, rng), real, "up", rng)
 
         lengths = uniform_lengths(self.shortest, self.longest)
         streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH)])
         base = MaskKind.BASE.value
-        place_spans(ids.offsets, state, quota, lengths, streams, base, builder.kinds)
+        place_spans(examples.input_ids.offsets, state, quota, lengths, streams, base, builder.kinds)
         builder.unspent += quota
 
 

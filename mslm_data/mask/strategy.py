@@ -33,7 +33,6 @@ from mslm_data.mask.combined_picks import (
     simple_picks,
 )
 from mslm_data.mask.corruption import Corruption, corrupt
-from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import MaskPlan, PlanBuilder
 from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
@@ -396,7 +395,7 @@ def _check_units(picks: Sequence[AnyPick]) -> None:
         ValueError: A pick masks tokens outside units.
     """
     for pick in simple_picks(picks):
-        if isinstance(pick, PlaceSpans | GrowSpans | Scattered):
+        if isinstance(pick, PlaceSpans | GrowSpans):
             raise ValueError(
                 "corruption: by = 'unit' needs picks of units, but "
                 f"'{pick.__struct_config__.tag}' masks no units; use by = 'run' or 'word'"

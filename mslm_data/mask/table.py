@@ -79,9 +79,6 @@ SHIPPED: dict[str, Shipped] = {
         f"{_RECIPES}.words:random_word", "adapted", "slides of Difference-Masking"
     ),
     "pmi.v1": Shipped(f"{_RECIPES}.ngrams:pmi", "paper", "Abaho et al. 2024, Algorithm 2"),
-    "pmi-released.v1": Shipped(
-        f"{_RECIPES}.ngrams:pmi_released", "released", "mykelismyname/MSLM at c9cde41"
-    ),
     "pmi-levine.v1": Shipped(f"{_RECIPES}.ngrams:pmi_levine", "recalled", "Levine et al. 2021"),
     "ernie.v1": Shipped(f"{_RECIPES}.entities:ernie", "adapted", "PaddlePaddle/ERNIE"),
     "entitybert.v1": Shipped(f"{_RECIPES}.entities:entitybert", "recalled", "Lin et al. 2021"),
@@ -95,9 +92,6 @@ SHIPPED: dict[str, Shipped] = {
         f"{_RECIPES}.entities:lim", "released", "Althammer et al. 2021; sophiaalthammer/patent-lim"
     ),
     "difference.v1": Shipped(f"{_RECIPES}.likeness:difference", "paper", "Wilf et al. 2023"),
-    "difference-released.v1": Shipped(
-        f"{_RECIPES}.likeness:difference_released", "released", "abwilf/Difference-Masking"
-    ),
     "difference-patches.v1": Shipped(
         f"{_RECIPES}.likeness:difference_patches", "released", "abwilf/Difference-Masking"
     ),
@@ -116,9 +110,6 @@ SHIPPED: dict[str, Shipped] = {
     ),
     "keywords.v1": Shipped(f"{_RECIPES}.scores:keywords", "paper", "Golchin et al. 2023"),
     "span.v1": Shipped(f"{_RECIPES}.spans:span", "paper", "Abaho et al. 2024, Algorithm 1"),
-    "span-released.v1": Shipped(
-        f"{_RECIPES}.spans:span_released", "released", "mykelismyname/MSLM at c9cde41"
-    ),
     "spanbert.v1": Shipped(
         f"{_RECIPES}.spans:spanbert", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
     ),

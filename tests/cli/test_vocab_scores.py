@@ -139,7 +139,7 @@ def test_anchors__reports_a_missing_anchor_lexicon(folder, encoder, tmp_path):
     assert "none: expected a lexicon, found none" in done.err
 
 
-@pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine", "keywords", "difference"])
+@pytest.mark.parametrize("name", ["pmi", "pmi-levine", "keywords", "difference"])
 @pytest.mark.parametrize("command", ["frequency", "table"])
 def test_strategies__word_scores_reject_id_lexicons(folder, tmp_path, name, command):
     table = tmp_path / "ids.tsv"
@@ -154,7 +154,7 @@ def test_strategies__word_scores_reject_id_lexicons(folder, tmp_path, name, comm
     assert "ids.arrow: expected a lexicon of words, got token ids" in done.err
 
 
-@pytest.mark.parametrize("name", ["keywords", "difference", "difference-released"])
+@pytest.mark.parametrize("name", ["keywords", "difference"])
 def test_strategies__word_scores_reject_ngram_lexicons(folder, name):
     assert run("vocab", "pmi", folder, "--min-count", "2").code == 0
 

@@ -8,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import make_offsets
-from mslm_data.kernels.grams import first_place, is_scattered, sort_matches, take_in_order
-
-ROWS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12)
-TOKENS = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+from mslm_data.kernels.grams import sort_matches, take_in_order
 
 
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=80))
@@ -21,22 +18,6 @@ def test_sort_matches__by_entry_then_from_the_left(entries):
 
     expected = sorted((entry, match) for match, entry in enumerate(entries))
     assert [(key >> 32, key & (2**32 - 1)) for key in keys[: len(entries)].tolist()] == expected
-
-
-@given(ROWS, TOKENS)
-def test_is_scattered_and_first_place__equal_twins(row, tokens):
-    ids, pool = (
-        np.array([id_ for id_, _ in row], np.int32),
-        np.array([open_ for _, open_ in row], np.uint8),
-    )
-    seen = [id_ if open_ else -1 for id_, open_ in row]
-    rest = iter(seen)
-    starts = [t for t in range(len(seen)) if seen[t : t + len(tokens)] == tokens]
-
-    assert is_scattered(np.array(tokens, np.int32), ids, pool) == all(
-        token in rest for token in tokens
-    )
-    assert first_place(np.array(tokens, np.int32), ids, pool) == min(starts, default=-1)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.span_draws import (
-    BEGIN,
     CLOSED,
     END,
     OPEN,
     draw_length,
-    open_spans,
     place_spans,
     run_from,
 )
@@ -26,13 +24,10 @@ from tests.reference import spans as twin
 
 LAWS = {
     "uniform": (uniform_lengths(2, 4), twin.UNIFORM_2_4),
-    "released": (uniform_lengths(1, 5), twin.UNIFORM_1_5),
     "geometric": (geometric_lengths(0.2, 10), twin.GEOMETRIC),
 }
 STREAMS = st.integers(0, 2**64 - 1)
-some_states = st.lists(
-    st.lists(st.sampled_from([END, CLOSED, OPEN, BEGIN]), max_size=12), max_size=5
-)
+some_states = st.lists(st.lists(st.sampled_from([END, CLOSED, OPEN]), max_size=12), max_size=5)
 
 
 def chances(law: str) -> list[float]:
@@ -79,39 +74,13 @@ def test_draw_length__keeps_its_law(law):
     assert sum(counts[length] for length in counts if length not in usual) < 30
 
 
-@given(st.data(), st.booleans())
-def test_open_spans__equals_its_twin(data, whole):
-    rows = data.draw(st.lists(st.lists(st.integers(-1, 2), max_size=8), max_size=4))
-    words = Ragged.from_rows(rows, np.int32)
-    ids = np.array(
-        data.draw(
-            st.lists(st.integers(0, 2), min_size=len(words.values), max_size=len(words.values))
-        )
-    )
-    kinds = np.array(
-        data.draw(st.lists(st.integers(0, 2), min_size=len(ids), max_size=len(ids))), np.uint8
-    )
-    state = np.full(len(ids), 9, np.uint8)
-    open_spans(words.offsets, words.values, ids.astype(np.int32), 1, kinds, whole, state)
-
-    expected, t = [], 0
-    for row in rows:
-        for place, word in enumerate(row):
-            begins = not whole or place == 0 or row[place - 1] != word
-            usual = BEGIN if begins else OPEN
-            expected.append(END if word < 0 else CLOSED if ids[t] == 1 or kinds[t] else usual)
-            t += 1
-    assert state.tolist() == expected
-
-
 @pytest.mark.parametrize(
     ("state", "size"),
     [
-        ([BEGIN, OPEN, OPEN, OPEN], 3),
-        ([BEGIN, BEGIN, END, OPEN], 2),
-        ([BEGIN, BEGIN], 2),
-        ([BEGIN, OPEN, CLOSED], 0),
-        ([OPEN, OPEN, OPEN], 0),
+        ([OPEN, OPEN, OPEN, OPEN], 3),
+        ([OPEN, OPEN, END, OPEN], 2),
+        ([OPEN, OPEN], 2),
+        ([OPEN, OPEN, CLOSED], 0),
         ([CLOSED], 0),
         ([END], 0),
     ],
@@ -136,13 +105,13 @@ def test_place_spans__equals_its_twin(data, rows, law):
     for i, row in enumerate(rows):
         state, due, expected = list(row), int(quota[i]), [7] * len(row)
         for k, t in enumerate(twin.shuffled(int(streams[0, i]), range(len(row)))):
-            if due == 0 or state[t] != BEGIN:
+            if due == 0 or state[t] != OPEN:
                 continue
             most = min(twin.drawn_length(int(streams[1, i]), k, weights), due)
             span = [t]
             while len(span) < most and span[-1] + 1 < len(row) and state[span[-1] + 1] != END:
                 span.append(span[-1] + 1)
-            if all(state[s] in (OPEN, BEGIN) for s in span):
+            if all(state[s] == OPEN for s in span):
                 due -= len(span)
                 for s in span:
                     state[s], expected[s] = CLOSED, 1

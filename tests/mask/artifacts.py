@@ -81,23 +81,6 @@ def grams_lexicon() -> Path:
 
 
 @cache
-def phrases() -> list[tuple[tuple[int, ...], ...]]:
-    """Return the entries of `phrases_lexicon` in order, as words: `grams`, some of them with a longer word."""
-    return [
-        ((gram[0], gram[1]), *((token,) for token in gram[2:]))
-        if chance(7, *gram) < 0.3
-        else tuple(zip(gram))
-        for gram in grams()[:300]
-    ]
-
-
-@cache
-def phrases_lexicon() -> Path:
-    starts = [list(itertools.accumulate(map(len, phrase[:-1]), initial=0)) for phrase in phrases()]
-    return _lexicon("phrases", grams()[:300], [0.0] * 300, starts)
-
-
-@cache
 def concepts(stage: int) -> list[tuple[int, ...]]:
     """Return the entries of `concepts_lexicon`: some single tokens, and some n-grams, or all from stage 2 on."""
     alone = [(token,) for token in USUAL if chance(8, token) < 0.2]

@@ -24,7 +24,6 @@ from tests.mask.artifacts import (
     column_for,
     concepts_lexicon,
     grams_lexicon,
-    phrases_lexicon,
     rates_lexicon,
     words_lexicon,
 )
@@ -50,7 +49,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "whole-word-roberta.v1": {"rate": 0.3},
     "random-word.v1": {"rate": 0.3},
     "pmi.v1": {"lexicon": str(grams_lexicon()), "rate": 0.4},
-    "pmi-released.v1": {"lexicon": str(phrases_lexicon()), "rate": 0.4},
     "pmi-levine.v1": {"lexicon": str(grams_lexicon()), "rate": 0.4},
     "ernie.v1": {"lexicon": str(grams_lexicon()), "rate": 0.4, "tokens": 0.3},
     "entitybert.v1": {"words": 0.3},
@@ -63,7 +61,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "transform": "swish",
         "alpha": 0.7,
     },
-    "difference-released.v1": {"lexicon": str(words_lexicon()), "rate": 0.3},
     "selective-task.v1": {"scores": COLUMN},
     "selective.v1": {"scores": COLUMN, "rate": 0.3},
     "attention-high.v1": {"scores": COLUMN},
@@ -73,7 +70,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "informask.v1": {"lexicon": str(rates_lexicon())},
     "keywords.v1": {"lexicon": str(words_lexicon()), "rate": 0.5},
     "span.v1": {"rate": 0.4},
-    "span-released.v1": {"rate": 0.4},
     "spanbert.v1": {"rate": 0.4},
     "spanbert-ner.v1": {"rate": 0.4},
     "ccm.v1": {
@@ -106,7 +102,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 SAME_FOR_ALL_SEEDS: set[str] = {
     "pmi.v1",
-    "pmi-released.v1",
     "selective-task.v1",
     "selective.v1",
     "unmasked.v1",

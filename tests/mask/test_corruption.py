@@ -178,7 +178,6 @@ PAPERS = {
     "entitybert-difference.v1": ("80-10-10", "token", "vocabulary"),
     "lim.v1": ("80-10-10", "token", "vocabulary"),
     "difference.v1": ("80-10-10", "token", "ordinary"),
-    "difference-released.v1": ("80-10-10", "token", "vocabulary"),
     "selective.v1": ("80-10-10", "token", "vocabulary"),
     "selective-task.v1": ("80-10-10", "token", "vocabulary"),
     "spanbert.v1": ("80-10-10", "run", "ordinary"),

@@ -15,7 +15,6 @@ from tests.reference.scored import ranks
 ROWS = 6000
 LISTED = [id_ for id_ in range(5, 40) if word_score([id_])]
 """Ids that are words with a likeness above 0."""
-UNLISTED = next(id_ for id_ in range(5, 40) if word_score([id_]) is None)
 
 
 def sentence(words, *, key=0):
@@ -61,18 +60,3 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
 
     assert (seen.sum(axis=1) == 3).all()
     assert near(seen, fill.inclusion(weights, 3))
-
-
-def test_difference_released__tokens_by_the_rank_of_their_word():
-    """Words of 2, 1, 1 and 2 tokens: each token has its word's rank as weight, and int(0.5 * 6) are drawn."""
-    pair = next([a, b] for a in LISTED for b in LISTED if word_score([a, b]))
-    words = [pair, [LISTED[0]], [LISTED[1]], [UNLISTED, UNLISTED]]
-    rank = ranks([word_score(pair), word_score(words[1]), word_score(words[2]), -1.0])
-    weights = [rank[0], rank[0], rank[1], rank[2], rank[3], rank[3]]
-    examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = masked("difference-released", examples, lexicon=str(words_lexicon()), rate=0.5)
-
-    assert sorted(rank) == [1, 2, 3, 4]
-    assert (seen.sum(axis=1) == 3).all()
-    assert near(seen, fill.inclusion(weights, 3))
-    assert (seen[:, 0] != seen[:, 1]).any()  # a word in part

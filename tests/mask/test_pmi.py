@@ -99,49 +99,6 @@ def test_pmi__is_exact_where_floats_are_not(listed):
         0,
         7,
     )
-    assert md.strategy("pmi-released", lexicon=listed((5,)), rate=0.14).plan(
-        examples
-    ).unspent.tolist() == [7]
-
-
-@pytest.mark.parametrize(
-    ("ids", "entries", "rate", "expected"),
-    [
-        # "a M that is not a M M M target": each word at its first place, however far
-        ([5, 9, 6, 9, 5, 6], [(5, 6)], 1.0, "101000"),
-        ([6, 5, 9, 6], [(5, 6)], 1.0, "1100"),  # found in its order, masked out of it
-        ([6, 9, 5], [(5, 6)], 1.0, "000"),
-        ([5, 6, 9, 5, 6], [(5, 6)], 1.0, "11000"),  # an entry once
-        (
-            [5, 6, 9, 5, 6],
-            [(5, 6), (6, 9)],
-            1.0,
-            "11000",
-        ),  # what is masked is not found again: no 9 after a 6
-        ([5, 6, 9, 5, 6], [(5, 6), (9, 6)], 1.0, "11101"),
-        ([5, 9, 6, 7, 9, 9], [(5, (6, 7))], 0.3, "101000"),  # the last word is cut
-        (
-            [5, 9, 6, 8, 7, 9],
-            [(5, (6, 7))],
-            1.0,
-            "100000",
-        ),  # a word whose pieces stand apart is not
-        ([9, 5, 1, 6], [(5, 6)], 1.0, "0101"),  # over `[UNK]`
-    ],
-)
-def test_pmi_released__words_stand_scattered(listed, ids, entries, rate, expected):
-    assert masked("pmi-released", one_row(ids), lexicon=listed(*entries), rate=rate) == expected
-
-
-def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
-    path = listed((5, 6))
-
-    assert (
-        masked("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), lexicon=path, rate=1.0)
-        == "0110"
-    )
-    plan = md.strategy("pmi-released", lexicon=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
-    assert (plan.kinds.tolist(), plan.unspent.tolist()) == ([[0, 0, 1, 0]], [0])
 
 
 def levine_units(path, examples):

@@ -67,27 +67,25 @@ def test_span__what_is_owed_is_what_is_missing(examples, rate, seed):
         )
 
 
-@pytest.mark.parametrize("name", ["span", "span-released"])
 @pytest.mark.parametrize("rate", [0.075, 0.15, 0.225])
-def test_span__spends_its_budget_at_usual_rates(name, rate):
+def test_span__spends_its_budget_at_usual_rates(rate):
     sizes = [1 + key % 60 for key in range(3000)]
     examples = examples_of([row_of([1] * size, key=key) for key, size in enumerate(sizes)])
 
-    assert not md.strategy(name, rate=rate).plan(examples).unspent.any()
+    assert not md.strategy("span", rate=rate).plan(examples).unspent.any()
 
 
 def test_span__may_not_reach_its_budget_at_high_rates():
     assert md.strategy("span", rate=0.75).plan(rows_like([1] * 28, 500)).unspent.any()
 
 
-@pytest.mark.parametrize(
-    ("spans_of", "mean"), [(twins.paper_spans, 2.31), (twins.released_spans, 2.30)]
-)
-def test_span__mean_length_at_28_tokens(spans_of, mean):
+def test_span__mean_length_at_28_tokens():
     """A budget of 5 cuts many spans; the authors' code gives the same mean."""
-    lengths = [len(span) for key in range(2500) for span in spans_of(row_of([1] * 28, key=key))]
+    lengths = [
+        len(span) for key in range(2500) for span in twins.paper_spans(row_of([1] * 28, key=key))
+    ]
 
-    assert abs(sum(lengths) / len(lengths) - mean) < 0.04
+    assert abs(sum(lengths) / len(lengths) - 2.31) < 0.04
 
 
 def test_span__of_real_sentences(real):
@@ -100,11 +98,8 @@ def test_span__of_real_sentences(real):
     ]
 
     assert 0.15 < lengths.count(1) / len(lengths) < 0.19
-    for name in ("span", "span-released"):
-        assert not any(
-            md.strategy(name, rate=rate).plan(examples).unspent.any()
-            for rate in (0.075, 0.15, 0.225)
-        )
+    for rate in (0.075, 0.15, 0.225):
+        assert not md.strategy("span", rate=rate).plan(examples).unspent.any()
 
 
 @pytest.mark.parametrize("name", ["span", "spanbert"])
@@ -138,29 +133,11 @@ def test_span__is_cut_at_the_rows_end():
     }
 
 
-@pytest.mark.parametrize("name", ["span", "span-released"])
-def test_span__never_masks_unk(name):
+def test_span__never_masks_unk():
     examples = examples_of([row_of([1] * 8, fill=IDS.unk), row_of([1] * 8, key=1)])
 
-    assert md.strategy(name, rate=1.0).plan(examples).kinds[0].sum() == 0
-    assert md.strategy(name, rate=1.0).plan(examples).kinds[1].sum() > 0
-
-
-def test_span_released__begins_at_words():
-    kinds = kinds_of("span-released", rows_like([3, 3, 3], 400), rate=0.3)
-    first = {subset[0] for subset in subsets(kinds)}
-
-    assert first == {1, 4, 7}
-
-
-def test_span_released__leaves_unk_out_of_what_is_counted():
-    row = row_of([1] * 10)
-    row = type(row)(key=0, ids=[*row.ids[:1], *[IDS.unk] * 5, *row.ids[6:]], word_ids=row.word_ids)
-    plans = [
-        md.strategy(name, rate=0.2).plan(examples_of([row])) for name in ("span", "span-released")
-    ]
-
-    assert [sum(plan.counts()) for plan in plans] == [2, 1]
+    assert md.strategy("span", rate=1.0).plan(examples).kinds[0].sum() == 0
+    assert md.strategy("span", rate=1.0).plan(examples).kinds[1].sum() > 0
 
 
 # SpanBERT ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.combined_picks import OneOf
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.file import read_table
-from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import Pick
 from mslm_data.mask.recipes.mslm import joint
 from mslm_data.mask.rng import RowRng, stream_number
@@ -419,10 +418,9 @@ def test_random_rows__hold_what_the_tests_above_need():
     [
         PlaceSpans(rate=0.2, shortest=1, longest=3),
         GrowSpans(rate=0.2, chance=0.5, longest=3),
-        Scattered(lexicon="x.arrow", rate=0.2),
         OneOf(chances=(1.0,), ways=((PlaceSpans(rate=0.2, shortest=1, longest=3),),)),
     ],
-    ids=["place-spans", "grow-spans", "scattered", "one-of"],
+    ids=["place-spans", "grow-spans", "one-of"],
 )
 def test_recipe__refuses_a_corruption_by_units_where_a_pick_has_none(pick):
     assert Recipe((pick,), Corruption("80-10-10", by="run"))

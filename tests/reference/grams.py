@@ -61,36 +61,6 @@ def is_free(row: Row, kinds: list[int], start: int, end: int) -> bool:
     return not any(kinds[start:end]) and IDS.unk not in row.ids[start:end]
 
 
-def released(
-    row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float
-) -> list[int]:
-    kinds = [0] * len(row.ids)
-    left = math.ceil(
-        rate
-        * sum(word >= 0 and id_ != IDS.unk for word, id_ in zip(row.word_ids, row.ids, strict=True))
-    )
-    for words in artifacts.phrases():
-        if left == 0:
-            break
-        rest = iter(visible(row, kinds))
-        if not all(
-            token in rest for word in words for token in word
-        ):  # each `in` goes on where the last one ended
-            continue
-        for word in words:
-            now = visible(row, kinds)
-            starts = [t for t in range(len(now)) if tuple(now[t : t + len(word)]) == word]
-            if starts:
-                end = starts[0] + min(len(word), left)
-                kinds[starts[0] : end] = [1] * (end - starts[0])
-                left -= end - starts[0]
-    return kinds
-
-
-def visible(row: Row, kinds: list[int]) -> list[int]:
-    return [IDS.mask if kind else id_ for id_, kind in zip(row.ids, kinds, strict=True)]
-
-
 def listed_units(
     row: Row, entries: Sequence[tuple[int, ...]], numbers: int, keep_off: set[int]
 ) -> list[list[int]]:
@@ -235,7 +205,6 @@ def occurrences(
 
 TWINS = {
     "pmi.v1": pmi,
-    "pmi-released.v1": released,
     "pmi-levine.v1": levine,
     "ernie.v1": ernie,
     "ccm.v1": ccm,

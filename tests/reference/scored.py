@@ -46,24 +46,6 @@ def difference(
     return masked(row, {t for w, word in enumerate(units) if taken[w] for t in word})
 
 
-def difference_released(
-    row: Row,
-    *,
-    seed: int = 0,
-    epoch: int = 0,
-    lexicon: str = "",
-    rate: float = 0.15,
-    alpha: float = 1.0,
-) -> list[int]:
-    units = words_of(row)
-    of_words = ranks([likeness(row, word) for word in units])
-    real = real_tokens(row)
-    weights = smoothed([float(of_words[w]) for w, word in enumerate(units) for _ in word], alpha)
-    stream = rng.stream(row.key, seed, epoch, 0)
-    taken, _ = fill.weighted(stream, weights, [1] * len(real), int(rate * len(real)), "skip")
-    return masked(row, {t for t, some in zip(real, taken, strict=True) if some})
-
-
 def likeness(row: Row, word: list[int]) -> float:
     score = word_score([row.ids[t] for t in word])
     return -1.0 if IDS.unk in [row.ids[t] for t in word] or score is None else score
@@ -196,7 +178,6 @@ def keywords(
 
 TWINS = {
     "difference.v1": difference,
-    "difference-released.v1": difference_released,
     "selective-task.v1": selective_task,
     "selective.v1": selective,
     "attention-high.v1": attention_high,

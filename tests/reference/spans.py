@@ -14,7 +14,6 @@ SAMPLE, LENGTH, BRANCH = 0, 5 << 16, 4 << 16
 Weights = Sequence[Fraction]
 
 UNIFORM_2_4 = [Fraction(0), Fraction(1), Fraction(1), Fraction(1)]
-UNIFORM_1_5 = [Fraction(1)] * 5
 GEOMETRIC = [Fraction(4, 5) ** length for length in range(10)]
 """Weights of lengths 1, 2 and so on. Of the last, exp(-3) 3^k / k! is less than 1e-7 at 17 for the first time."""
 
@@ -39,10 +38,6 @@ def shuffled(stream: int, items: Sequence[int]) -> list[int]:
 
 def real(row: Row) -> list[int]:
     return [t for t, word in enumerate(row.word_ids) if word >= 0]
-
-
-def word_starts(row: Row) -> list[int]:
-    return [t for t in real(row) if t == 0 or row.word_ids[t] != row.word_ids[t - 1]]
 
 
 def ceil(rate: float, n: int) -> int:
@@ -82,19 +77,8 @@ def paper_spans(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) 
     return placed(row, seed, epoch, len(real(row)), rate, UNIFORM_2_4, real(row))
 
 
-def released_spans(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15
-) -> list[list[int]]:
-    known = [t for t in real(row) if row.ids[t] != IDS.unk]
-    return placed(row, seed, epoch, len(known), rate, UNIFORM_1_5, word_starts(row))
-
-
 def span(row: Row, **options: float) -> list[int]:
     return painted(row, paper_spans(row, **options))
-
-
-def span_released(row: Row, **options: float) -> list[int]:
-    return painted(row, released_spans(row, **options))
 
 
 def grown(
@@ -136,7 +120,6 @@ def spanbert_ner(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15)
 
 TWINS = {
     "span.v1": span,
-    "span-released.v1": span_released,
     "spanbert.v1": spanbert,
     "spanbert-ner.v1": spanbert_ner,
 }

@@ -67,51 +67,6 @@ def difference(
     return Recipe((words,), Corruption(corruption))
 
 
-def difference_released(
-    lexicon: Annotated[
-        str, Meta(description="File of a lexicon of words with their similarities.")
-    ] = "difference.arrow",
-    rate: Annotated[
-        Rate, Meta(description="Share of the row's non-special tokens to mask. Rounded down.")
-    ] = 0.15,
-    alpha: Annotated[
-        Share,
-        Meta(
-            description="Share of each weight to keep. The rest is spread evenly over all tokens "
-            "of the row (`get_masked_indices_alpha`)."
-        ),
-    ] = 1.0,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
-) -> Recipe:
-    """Mask single tokens by the rank of their word's similarity (Difference-Masking's code).
-
-    Reference: `data_before_submission.py` of abwilf/Difference-Masking, reimplemented from its
-    behaviour:
-
-    * Tokens are masked, not words, so a word can be masked in part.
-    * Weights are ranks over the row's m words. Each token of the most similar word has weight m, of
-      the least similar 1.
-    * `int(0.15 * n)` of the row's n non-special tokens are drawn by weight without replacement.
-
-    Errors of the code that are not reproduced:
-
-    * A word that occurs twice is masked only at its last occurrence, which is drawn with twice the
-      probability, and two draws of it count as two. Here each occurrence is a word of its own.
-    * Words are split at white space, so punctuation belongs to them. Each is tokenised alone, so
-      its positions may differ from those in the row. Here words are those of the shards.
-    * Rows longer than the model's maximum stop the run.
-
-    The code orders equal similarities arbitrarily. Here the first word has the higher rank. Words
-    that are not in the lexicon have the lowest ranks.
-    """
-    score = Score(lexicon=lexicon, transform="rank", missing=UNLIKE, alpha=alpha)
-    budget = Budget(rate, rounding="down")
-    tokens = Pick("tokens", budget, Eligible(unknown=True), Order("weighted", score))
-    return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
-
-
 def difference_patches(
     rate: Annotated[
         Share, Meta(description="Share of the row's units to mask. Rounded down.")

@@ -1,6 +1,6 @@
 """N-grams ranked by pointwise mutual information (PMI), and concepts, both from a lexicon.
 
-`mslm-data vocab pmi` makes a PMI lexicon from a built folder. The three PMI strategies read the
+`mslm-data vocab pmi` makes a PMI lexicon from a built folder. Both PMI strategies read the
 same lexicon and differ in everything else.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Meta
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
+from mslm_data.mask.listed_picks import InOrder, Occurrences
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Listed, Pick
 from mslm_data.mask.rate import Limit, Rate
@@ -48,48 +48,6 @@ def pmi(
     short lexicons: about a fifth of the sentences of BC2GM contain no n-gram of its released list.
     """
     return Recipe((InOrder(lexicon=lexicon, rate=rate),), Corruption(corruption))
-
-
-def pmi_released(
-    lexicon: Annotated[
-        str, Meta(description="File of the lexicon, in order of rank.")
-    ] = "pmi.arrow",
-    rate: Annotated[
-        Rate,
-        Meta(
-            description="Budget, as a share of the row's tokens that are neither special nor "
-            "`[UNK]`. Rounded up."
-        ),
-    ] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`mask` as in the code; see `Corruption`.")
-    ] = "mask",
-) -> Recipe:
-    """Mask the words of listed n-grams at their first positions, as the released code does.
-
-    Reference: `pmi_masking` in `custom_mask.py` of mykelismyname/MSLM, reimplemented from its
-    behaviour:
-
-    * The lexicon is scanned once, from the highest rank, until the budget is spent.
-    * An n-gram matches if the row contains its sub-words in order, with any other tokens between
-      them.
-    * Each word of a matching n-gram is masked at the first position where its sub-words are
-      contiguous. This may be before the n-gram, outside it, or inside a longer word, because word
-      boundaries are ignored.
-    * The word at the end of the budget is cut. Masked tokens do not match again.
-    * The budget is `ceil(rate * tokens)` in floating point, over tokens that are neither special
-      nor `[UNK]`.
-
-    Differences from the code:
-
-    * The code tokenises the strings of its list while masking, word by word. Here the lexicon
-      contains sub-words. Both are the same for WordPiece, but not for byte-level vocabularies.
-    * A lexicon contains no special token, so `[UNK]` is never masked here. A word of a released
-      list may become `[UNK]`.
-    * With `random_mask`, the script also masks BLM tokens, and loses the record of tokens masked by
-      the list. That mode is not reproduced.
-    """
-    return Recipe((Scattered(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
 
 def pmi_levine(

@@ -61,36 +61,6 @@ def span(
     return Recipe((spans,), Corruption(corruption))
 
 
-def span_released(
-    rate: Annotated[
-        Rate,
-        Meta(
-            description="Budget, as a share of the row's tokens that are neither special nor "
-            "`[UNK]`. Rounded up."
-        ),
-    ] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`mask` as in the code; see `Corruption`.")
-    ] = "mask",
-) -> Recipe:
-    """Mask spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
-
-    Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, lines 224 to 260, reimplemented from
-    its behaviour. The algorithm is that of `span`, with these changes: lengths are 1 to 5, spans do
-    not start at a `##` piece, and the budget counts tokens that are neither special nor `[UNK]`. A
-    span at the row's end is cut.
-
-    Differences from the code:
-
-    * In rows with `[UNK]`, the code cuts at the wrong position. Spans get negative lengths, more
-      than the budget is masked, and `[UNK]` inside a span is masked. Here a span with `[UNK]` is
-      skipped.
-    * Words are those of the shards. The code also starts spans after punctuation inside a word.
-    """
-    spans = PlaceSpans(rate=rate, shortest=1, longest=5, released=True)
-    return Recipe((spans,), Corruption(corruption))
-
-
 def spanbert(
     rate: SpanTokens = 0.15,
     chance: Chance = 0.2,

@@ -441,11 +441,15 @@ class Blocks(Lines[TextReading]):
 class JsonRows(Container[TextReading]):
     """A record for each line of JSON, or each element of the one array of a file."""
 
+    def __init__(self, are_rows: json_rows.AreRows = lambda _: True) -> None:
+        """Set the function that finds rows within an object. By default an object is a row."""
+        self._are_rows = are_rows
+
     def records(self, options: TextReading, part: Part, /) -> Iterator[Record | SetAside]:
-        return as_records(json_rows.rows(part, options), Path(part.path))
+        return as_records(json_rows.rows(part, options, self._are_rows), Path(part.path))
 
     def beginning(self, options: TextReading, path: Path, /) -> Iterator[Record | SetAside]:
-        return as_records(json_rows.beginning(path, options), path)
+        return as_records(json_rows.beginning(path, options, self._are_rows), path)
 
     def cut(self, options: TextReading, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
         return json_rows.cut(part, options, target_bytes=target_bytes)

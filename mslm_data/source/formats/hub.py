@@ -15,8 +15,8 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import ArrowRows, ByFile, Container, JsonRows, Record, TableRows
-from mslm_data.source.formats.row_sources import RowSource
+from mslm_data.source.form import ArrowRows, ByFile, Container, Record, TableRows
+from mslm_data.source.formats.row_sources import JSON_ROWS, RowSource
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
@@ -82,7 +82,7 @@ def _table(options: Hub, path: Path) -> TableReader:
 _TABLES = (".csv", ".tsv")
 _BINARY = (".parquet", ".arrow")
 _CONTAINERS: Mapping[tuple[str, ...], Container[Any]] = {
-    json_rows.SUFFIXES: JsonRows(),
+    json_rows.SUFFIXES: JSON_ROWS,
     _TABLES: _Tables(_table),
     _BINARY: ArrowRows(_columns),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -36,10 +37,16 @@ from mslm_data.source.reading.shapes.base import (
     RowOptions,
     RowsFile,
     Shape,
+    decode_written,
     find_shape,
+    find_written,
     objects_within,
 )
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
+from mslm_data.source.reading.shapes.mention_forms import (
+    REPEATED,
+    look_like_mentions,
+    may_list_words,
+)
 from mslm_data.source.reading.shapes.texts import TEXT
 from mslm_data.source.reading.versions import OTHER_VERSION, UNAPPROVED, Version
 
@@ -61,6 +68,21 @@ _NO_MENTIONS = (
 )
 
 
+def _are_rows(values: Sequence[object]) -> bool:
+    """Return whether values are rows with mentions, and not parts of a row or of another file."""
+    rows = _decode_rows(values)
+    if len(rows) < len(values):
+        return False
+    shapes = [find_shape(row, SHAPES) for row in rows]
+    if any(shape.in_file[0] for shape in shapes):
+        return False
+    shown = any(shape.shows(row) for shape, row in zip(shapes, rows, strict=True))
+    return shown or bool(find_columns(rows))
+
+
+JSON_ROWS = JsonRows(_are_rows)
+
+
 class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
     """Base class of sources of rows: JSON lines, `.json` files, parquet and Arrow.
 
@@ -71,7 +93,7 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
 
     suffixes: ClassVar[tuple[str, ...]] = json_rows.SUFFIXES
     by_content: ClassVar[bool] = True
-    container: ClassVar[Container[Any]] = JsonRows()
+    container: ClassVar[Container[Any]] = JSON_ROWS
     shapes: ClassVar[tuple[Shape, ...]] = SHAPES
     name: ClassVar[str]
 
@@ -115,10 +137,13 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
                 return
 
     def _settle(self, path: Path) -> RowsFile:
+        rows = [*self.first_rows(path)]
+        written = find_written(rows)
         return RowsFile(
             options=self,
             shapes=self.shapes,
-            first=[*self.first_rows(path)],
+            first=[decode_written(row, written) for row in rows],
+            written=written,
             names=self.names_of(path),
             names_beside=_find_names(path).names,
         )
@@ -210,8 +235,7 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise rows by the shape of the first ones; see `Source.sniff`."""
-        values = map(_as_columns, self.first_values(sample))
-        rows = [row for row in values if row is not None]
+        rows = _decode_rows(self.first_values(sample))
         guess = self.guess(sample.path, rows)
         # Any program may keep JSON in a file with its own suffix, such as `.ipynb`.
         if guess.problem and not ends_with(sample.path, self.suffixes):
@@ -220,12 +244,18 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
         return guess
 
     def first_values(self, sample: Sample) -> list[object]:
-        """Return the complete JSON values of a file's beginning; if it has none, of more of it."""
+        """Return the complete JSON values of a file's beginning; if it has none, of more of it.
+
+        Of a single object, the rows within it.
+        """
         head = to_utf8(sample.head, marked(sample.head, self.encoding))
         values = [*json_rows.first_rows(sample.path, head)]
         if not values and len(sample.head) >= HEAD_BYTES and sample.path.is_file():
             longer = self.beginning(sample.path, _LONGER_HEAD)
             values = [*json_rows.first_rows(sample.path, longer)]
+        if len(values) <= 1 and ends_with(sample.path, ".json") and sample.path.is_file():
+            with suppress(SourceError):
+                values = [*self.first_rows(sample.path)] or values
         return values
 
     def guess(self, path: Path, rows: Sequence[Cells]) -> Guess:  # noqa: ARG002 - overridden
@@ -282,6 +312,13 @@ def _merge(record: Record, file: RowsFile, pieces: dict[Hashable, list[Any]]) ->
     if spans is None:
         return NotChosen(OTHER_VERSION)
     return record._replace(content={**row, "spans": spans})
+
+
+def _decode_rows(values: Sequence[object]) -> list[Cells]:
+    """Return those of some values that are rows, with lists that are written as texts decoded."""
+    rows = [row for value in values if (row := _as_columns(value)) is not None]
+    written = find_written(rows)
+    return [decode_written(row, written) for row in rows]
 
 
 def _as_columns(row: object) -> Cells | None:
@@ -413,7 +450,7 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
         name: None
         for row in first
         for name, value in row.items()
-        if name not in TEXT.ignored and look_like_mentions(value)
+        if name not in TEXT.ignored and (look_like_mentions(value) or may_list_words(value))
     }
 
     # Try every pair of columns: only one may place all mentions.
@@ -421,7 +458,9 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
     options = [
         {"text_column": text, "mentions_column": column}
         for text, column in pairs
-        if all(map(cells.can_be_shown, (text, column))) and _are_read(first, text, column)
+        if text != column
+        and all(map(cells.can_be_shown, (text, column)))
+        and _are_read(first, text, column)
     ]
     if len(options) > 1:
         options = [one for one in options if _repeat_words(first, **one)]
@@ -438,13 +477,13 @@ def _values_of(row: Cells) -> Iterator[tuple[str, object]]:
 
 
 def _are_read(rows: Sequence[Cells], text: str, column: str) -> bool:
-    """Return whether all mentions are within the texts, and there is at least one."""
+    """Return whether all mentions are within the texts, and at least one has a place."""
     options = RowOptions(text_column=text, mentions_column=column)
     try:
         documents = [*_documents(rows, options)]
     except (RecordError, SourceError):
         return False
-    are_placed = not any(document.unplaced for document in documents)
+    are_placed = all(document.unplaced.keys() <= {REPEATED} for document in documents)
     return are_placed and any(document.spans for document in documents)
 
 
@@ -452,7 +491,7 @@ def _repeat_words(rows: Sequence[Cells], text_column: str, mentions_column: str)
     """Return whether all mentions have a value that is their text."""
     options = RowOptions(text_column=text_column, mentions_column=mentions_column)
     for row, document in zip(rows, _documents(rows, options), strict=True):
-        values = {value for one in objects_within(row[mentions_column]) for value in one.values()}
+        values = [value for one in objects_within(row[mentions_column]) for value in one.values()]
         if any(document.text[span.start : span.end] not in values for span in document.spans):
             return False
     return True

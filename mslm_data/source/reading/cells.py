@@ -19,7 +19,10 @@ from mslm_data.source.reading.records import RecordError
 Cells = Mapping[str, Any]
 """A row: column -> value."""
 
-LABELS = ("label", "labels", "type", "tag", "entity_type", "label_type")
+LABELS = (
+    *("label", "labels", "type", "tag", "entity_type", "label_type", "category", "class"),
+    *("entity_label", "entity_group", "tag_name", "entity-type", "entityType", "entity"),
+)
 """Keys of a mention's label. The first one in a mention is used."""
 
 _LONGEST_LITERAL = 1 << 20

@@ -1,12 +1,17 @@
-"""Reads rows of JSON: one object per line, an array of objects, or objects within an object."""
+"""Reads rows of JSON: one object per line, an array of objects, or objects within an object.
+
+The rows of a file may be within its one object, as in `{"version": 1, "data": [{"text": …}]}` and
+`{"a.txt": {"text": …}}`. The caller says which objects are rows.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +30,16 @@ SUFFIXES = (".jsonl", ".ndjson", ".json")
 _OF_LINES = (".jsonl", ".ndjson")
 """Suffixes of files with one row per line. The content of others shows it."""
 
+AreRows = Callable[[Sequence[object]], bool]
+"""Function that tells rows from other values, such as the parts of a row."""
+
 _BEGINNING_BYTES = 1 << 20
 _BEGINNING_ROWS = 1000
-_FIRST_BYTES = 1024
+_TRIED_ROWS = 20
+_DEEPEST = 3
+"""Maximum number of objects around rows."""
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
-_PAIR = re.compile(r'\[\s*"')
+_PAIR = re.compile(rb'\s*\[\s*"')
 """Beginning of an array that is one row: spaCy's pair of a text and its entities."""
 
 
@@ -42,23 +52,23 @@ def cut(part: Part, options: TextReading, *, target_bytes: int) -> Iterator[Part
         yield part
 
 
-def rows(part: Part, options: TextReading) -> Iterator[Row | SetAside]:
+def rows(part: Part, options: TextReading, are_rows: AreRows) -> Iterator[Row | SetAside]:
     """Read each row of a part. Rows that are not JSON are set aside.
 
     Raises:
         SourceError: The file cannot be read, or is a damaged array or object.
     """
     path = Path(part.path)
-    return _decoded(_texts(part, options), path, first=part.first)
+    return _decoded(_texts(part, options, are_rows), path, first=part.first)
 
 
-def beginning(path: Path, options: TextReading) -> Iterator[Row | SetAside]:
+def beginning(path: Path, options: TextReading, are_rows: AreRows) -> Iterator[Row | SetAside]:
     """Read the first rows of a file."""
     # An array or object has no lines to cut at, so it is read as a whole.
     part = Part(str(path))
     if _of_lines(path, options):
         part = part._replace(stop=_BEGINNING_BYTES)
-    return itertools.islice(rows(part, options), _BEGINNING_ROWS)
+    return itertools.islice(rows(part, options, are_rows), _BEGINNING_ROWS)
 
 
 def first_rows(path: Path, head: bytes) -> Iterator[object]:
@@ -68,11 +78,12 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
         path: The file; only its suffix is read.
         head: First bytes of the file.
     """
-    text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
+    head = head.removeprefix(BOM_UTF8).lstrip()
+    text = head.decode(errors="replace")
     is_array = not ends_with(path, _OF_LINES) and text.startswith("[")
     # `raw_decode` stops at the first incomplete row.
     decoder = json.JSONDecoder()
-    end = int(is_array and not _PAIR.match(text))
+    end = int(is_array and not _PAIR.match(head))
     while begin := _BETWEEN_ROWS.match(text, end):
         try:
             row, end = decoder.raw_decode(text, begin.end())
@@ -130,20 +141,53 @@ def _decoded(
         yield Row(value, numbered, place)
 
 
-def _texts(part: Part, options: TextReading) -> Iterator[NumberedLine]:
+def _texts(part: Part, options: TextReading, are_rows: AreRows) -> Iterator[NumberedLine]:
     """Yield the JSON of each row of a part, with the number of its first line."""
     path = Path(part.path)
     data = options.utf8(path, part.start, part.stop)
     if _of_lines(path, options):
         return (line for line in lines(data, first=part.line) if line.data.strip())
-    return _found(data.removeprefix(BOM_UTF8), path.name, _elements)
+    elements = functools.partial(_elements, are_rows=are_rows)
+    return _found(data.removeprefix(BOM_UTF8), path.name, elements)
 
 
-def _elements(data: bytes) -> list[msgspec.Raw]:
-    """Return the elements of an array, or a single object or pair."""
-    if data.lstrip().startswith(b"{") or _PAIR.match(data[:_FIRST_BYTES].decode(errors="replace")):
+def _elements(data: bytes, are_rows: AreRows) -> list[msgspec.Raw]:
+    """Return the elements of an array, the rows of an object, or a single object or pair."""
+    if _PAIR.match(data):
         return [msgspec.json.decode(data, type=msgspec.Raw)]
+    if data.lstrip().startswith(b"{"):
+        row = msgspec.json.decode(data, type=msgspec.Raw)
+        return _find_rows(row, are_rows) or [row]
     return msgspec.json.decode(data, type=list[msgspec.Raw])
+
+
+def _find_rows(
+    value: msgspec.Raw, are_rows: AreRows, *, depth: int = _DEEPEST
+) -> list[msgspec.Raw]:
+    """Return the rows within an object, empty if it is a row, or if nothing or several fit.
+
+    Rows are the elements of the only array of rows, else the values of the object, else those
+    within its only object. null is no row.
+    """
+    if are_rows([msgspec.json.decode(value)]):
+        return []
+    values = [*msgspec.json.decode(value, type=dict[str, msgspec.Raw]).values()]
+    arrays = [
+        [row for row in msgspec.json.decode(one, type=list[msgspec.Raw]) if bytes(row) != b"null"]
+        for one in values
+        if bytes(one).startswith(b"[")
+    ]
+    objects = [one for one in values if bytes(one).startswith(b"{")]
+    found = [listed for listed in (*arrays, objects) if _show_rows(listed, are_rows)]
+    if len(found) == 1:
+        return found[0]
+    if len(objects) == 1 and depth and not found:
+        return _find_rows(objects[0], are_rows, depth=depth - 1)
+    return []
+
+
+def _show_rows(values: Sequence[msgspec.Raw], are_rows: AreRows) -> bool:
+    return bool(values) and are_rows([*map(msgspec.json.decode, values[:_TRIED_ROWS])])
 
 
 def _found(
@@ -200,16 +244,18 @@ def _of_lines(path: Path, options: TextReading) -> bool:
     """Return whether a file has one row per line.
 
     A file without the suffix of such files has not if it begins with `[`, or with an object whose
-    first line is no JSON and is followed by no object.
+    first line is no JSON and is followed by no object, or is a single line.
     """
     if ends_with(path, _OF_LINES):
         return True
-    data = options.utf8(path, 0, _FIRST_BYTES).removeprefix(BOM_UTF8).lstrip()
+    data = options.utf8(path, 0, _BEGINNING_BYTES).removeprefix(BOM_UTF8).lstrip()
     if data.startswith(b"["):
         return False
 
     first, _, others = data.partition(b"\n")
-    if not others.strip() or others.lstrip().startswith(b"{"):
+    if not others.strip():
+        return False
+    if others.lstrip().startswith(b"{"):
         return True
     try:
         msgspec.json.decode(first)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -292,6 +293,59 @@ def test_sniff__never_shows_a_word_as_key(number: int, name: str, tmp_path: Path
     assert guess.problem
     assert "Smith" not in guess.problem
     assert JsonLines().list_columns(path) == []
+
+
+ROW = {"text": "Had gout.", "entities": [{"start": 4, "end": 8, "label": "D"}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"version": "1", "labels": ["D"], "data": [ROW, ROW]},
+        {"classes": ["D"], "annotations": [["Had gout.", {"entities": [[4, 8, "D"]]}], None]},
+        {"nlu": {"examples": [ROW, ROW], "tables": []}},
+        {"a": ROW, "b": ROW},
+        {
+            "source": "Gout and rash",
+            "examples": [{"content": ROW["text"], "ents": ROW["entities"]}],
+        },
+    ],
+)
+def test_read__finds_rows_within_an_object(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    guess = JsonLines().sniff(Sample(path, path.read_bytes()))
+
+    found = [*JsonLines(**guess.options).read(Part(str(path)))]
+
+    assert guess.why
+    assert all(isinstance(one, Document) and one.spans == (Span(4, 8, "D"),) for one in found)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"text": "Had gout.", "entities": [{"text": "gout", "type": "D"}]},
+        {
+            "content": "Had gout.",
+            "marks": [{"start": 4, "end": 8, "text": "gout here", "label": "D"}],
+        },
+        {"train": [ROW], "test": [ROW]},
+    ],
+)
+def test_read__takes_an_object_for_a_row_else(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+    assert [*JsonLines().first_rows(path)] == [value]
+
+
+@pytest.mark.parametrize("column", ["entities", "found"])
+def test_sniff__finds_mentions_without_offsets(column: str) -> None:
+    row = {"text": "Had gout and rash.", column: {"D": ["gout", "rash"]}}
+    guess = JsonLines().sniff(Sample(Path("a.jsonl"), json.dumps(row).encode()))
+
+    assert guess.options == {"text_column": "text", "mentions_column": column}
 
 
 LINES = [

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,21 @@ from mslm_data.errors import SourceError
 from mslm_data.source.form import Record
 from mslm_data.source.formats.row_sources import RowSource
 from mslm_data.source.reading import cells
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.shapes import SHAPES
-from mslm_data.source.reading.shapes.base import RowsFile
+from mslm_data.source.reading.shapes.base import RowsFile, decode_written, find_written
 from mslm_data.source.reading.standoff import Discontinuous
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
 
 def read(
-    row: object, *, first: Sequence[object] = (), names: Any = None, **options: Any
+    row: object,
+    *,
+    first: Sequence[object] = (),
+    names: Any = None,
+    written: Collection[str] = (),
+    **options: Any,
 ) -> Document | SetAside | NotChosen:
     """Read a row of a file with given first rows. By default the file has only this row."""
     rows = [one for one in first or [row] if isinstance(one, dict)]
@@ -30,7 +36,9 @@ def read(
             return iter([Record("rows:0", "rows.jsonl:1", row, Path(part.path))])
 
         def file(self, path: Path) -> RowsFile:
-            return RowsFile(options=self, shapes=SHAPES, first=rows, names=names or {})
+            return RowsFile(
+                options=self, shapes=SHAPES, first=rows, names=names or {}, written=written
+            )
 
     return next(Given(**options).read(Part("rows.jsonl")))
 
@@ -108,6 +116,56 @@ def test_document__reads_text_with_mentions(column: str, entities: Any) -> None:
     assert found.spans == (Span(4, 8, "Disease"),)
     assert found.sentences is None
     assert found.words is None
+
+
+@pytest.mark.parametrize(
+    "entities",
+    [
+        [{"type": "D", "mentions": [{"start": 4, "end": 8}, {"start": 13, "end": 17}]}],
+        [
+            {"label": ["D"], "points": [{"start": at, "end": at + 3, "text": "gout"}]}
+            for at in (4, 13)
+        ],
+        {"D": [{"start": 4, "end": 8}, {"start": 13, "end": 17}]},
+        {"D": [[4, 8], [13, 17]], "E": []},
+        {"D": {"gout": [[4, 7], [13, 16]]}},
+        [[4, 8, "D", "gout"], [13, 17, "gout", "D"]],
+        [["gout", 4, 8, "D"], ["D", 13, 17]],
+        [{"offset": at, "length": 4, "category": "D"} for at in (4, 13)],
+        [{"startIndex": at, "endIndex": at + 4, "entity": "D", "value": "gout"} for at in (4, 13)],
+        [{"value": {"start": at, "end": at + 4}, "label": "D"} for at in (4, 13)],
+        [{"text": "gout", "type": "D"}, {"text": "gout", "type": "D"}],
+        [{"entity": "gout", "label": "D"}] * 2,
+        {"D": ["gout", "gout"]},
+        [["gout", "D"], ["D", "gout"]],
+    ],
+)
+def test_document__reads_mentions_in_every_form(entities: Any) -> None:
+    found = document({"text": "Had gout and gout.", "entities": entities})
+
+    assert found.spans == (Span(4, 8, "D"), Span(13, 17, "D"))
+    assert found.unplaced == {}
+
+
+@pytest.mark.parametrize(
+    ("option", "starts", "reasons"),
+    [
+        ("once", [22], ["without offsets, and its words occur several times"]),
+        ("first", [4, 22], []),
+        ("all", [4, 13, 22], []),
+    ],
+)
+def test_document__finds_the_words_of_mentions_without_offsets(
+    option: str, starts: list[int], reasons: list[str]
+) -> None:
+    listed = [{"text": words, "type": "D"} for words in ("gout", "rash", "flu")]
+    found = document(
+        {"text": "Had gout and gout and rash, gouty.", "entities": listed}, occurrences=option
+    )
+
+    assert [span.start for span in found.spans] == starts
+    absent = ["without offsets, and its words are not in the text"]
+    assert sorted(reason.text for reason in found.unplaced) == sorted(reasons + absent)
 
 
 def test_document__an_empty_text_holds_no_mentions() -> None:
@@ -219,7 +277,7 @@ def test_document__has_the_id_of_the_named_column(
         ),
         ({"tokens": ["Gout"], "tags": [-100]}, "got -100"),
         ({"tokens": ["Gout"], "tags": [True]}, "expected names or integers"),
-        ({"tokens": "Gout", "tags": ["O"]}, "expected a list in column 'tokens'"),
+        ({"tokens": "Gout", "tags": [0]}, "expected a list in column 'tokens'"),
         ({"text": ""}, "expected text with at least one token, got none"),
         ({"text": None, "entities": []}, "expected text with at least one token, got none"),
         ({"text": 3}, "got none of them"),
@@ -246,7 +304,7 @@ def test_document__has_the_id_of_the_named_column(
         ({"text": "Gout", "entities": [[0, 4]]}, "got 2 value(s)"),
         (
             {"text": "Gout", "entities": [[0, "4", "Gout"]]},
-            "start and end, got a tuple of int and str",
+            "start and end, got a list of 1",
         ),
         (
             {"text": "Gout", "entities": [{"start": 0.0, "end": 4, "label": "Gout"}]},
@@ -1066,3 +1124,41 @@ def test_document__reads_text_from_a_column_called_sentences() -> None:
     found = document(row, text_column="sentences", mentions_column="ners")
 
     assert (found.text, found.spans) == ("Gout came.", (Span(0, 4, "D"),))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"words": ["Had", "gout"], "ner": ["O", "B-D"]},
+        {"token": ["Had", "gout"], "label": ["O", "B-D"]},
+        {"sentence": "Had gout", "word_labels": "O,B-D"},
+        {"sentence": "Had gout", "pos": ["V", "N"], "tag": ["O", "B-D"]},
+        {"tokens": "['Had', 'gout']", "ner_tag": ["0", "1"]},
+        {"sentence": ["Had", "gout"], "ner": [{"index": [1], "type": "D"}]},
+        {
+            "tokens": ["Had", "gout"],
+            "entity_mentions": [{"start": 1, "end": 2, "text": "gout", "entity_type": "D"}],
+        },
+    ],
+)
+def test_document__finds_words_and_tags_in_other_columns(row: Cells) -> None:
+    written = find_written([row])
+    found = document(
+        row, first=[decode_written(row, written)], tag_names=("O", "B-D"), written=written
+    )
+
+    assert found.text == "Had gout"
+    assert found.spans == (Span(4, 8, "D"),)
+
+
+def test_document__knows_the_column_of_tags_of_rows_without_mentions() -> None:
+    first = [{"words": ["Gout"], "own": ["B-D"]}, {"words": ["Fine"], "own": ["O"]}]
+
+    assert document(first[1], first=first).spans == ()
+
+
+def test_document__numbers_rows_whose_ids_repeat() -> None:
+    first = [{"doc_id": "a", "text": f"Gout {number}"} for number in range(20)]
+
+    assert document(first[0], first=first).id == "rows:0"
+    assert document(first[0], first=first[:5]).id == "a"

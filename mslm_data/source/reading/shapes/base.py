@@ -17,7 +17,12 @@ from mslm_data.source.form import Findings, Record, shows_iob1
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import NAME_THE_ID, RecordError, check_id_column
-from mslm_data.source.reading.shapes.mention_forms import count_mentions, look_like_mentions
+from mslm_data.source.reading.shapes.mention_forms import (
+    count_mentions,
+    find_tags,
+    find_words,
+    look_like_mentions,
+)
 from mslm_data.source.reading.standoff import OffsetTextSource
 from mslm_data.source.reading.versions import (
     AnnotatorOption,
@@ -46,6 +51,9 @@ _FEWEST_ENDS = 10
 """Minimum number of mentions for detecting whether ends are inclusive."""
 _MOST_OF = 0.9
 """Minimum share of the mentions that must agree."""
+_FEWEST_REPEATED = 5
+_MOST_REPEATED = 0.05
+"""Number and share of ids that may repeat an earlier one in the first rows."""
 _MOST_NAMES = 8
 """Maximum number of keys in a message."""
 _DEEPEST = 4
@@ -66,7 +74,7 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
         str,
         Meta(
             description='Column of the id. "auto" uses the first of `id`, `doc_id`, `document_id`, '
-            '`pmid` and `doc_key` in a row, "" numbers documents.'
+            '`pmid` and `doc_key` in a row, unless the first rows repeat it; "" numbers documents.'
         ),
     ] = "auto"
     untyped: Annotated[
@@ -96,6 +104,14 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
     label_key: Annotated[
         str, Meta(description='Key of a mention\'s label. Default: "", one of the usual keys.')
     ] = ""
+    occurrences: Annotated[
+        Literal["once", "first", "all"],
+        Meta(
+            description="Place of mentions without offsets, whose words are searched in the text. "
+            '"once": words that occur as often as they are listed; "first": the first occurrence, '
+            'the second one if they are listed again, and so on; "all": all occurrences.'
+        ),
+    ] = "once"
     ignored_columns: Annotated[
         tuple[str, ...],
         Meta(description="Columns to ignore although their values look like mentions."),
@@ -189,6 +205,32 @@ class Shape:
         return self.why or f"its rows are those of {self.name}"
 
 
+def find_written(rows: Sequence[Cells]) -> frozenset[str]:
+    """Return the columns whose values are all lists or objects, written as texts.
+
+    In JSON, as pandas makes it of a table, they may be in Python's notation.
+    """
+    columns = {name for row in rows for name, value in row.items() if isinstance(value, str)}
+    return frozenset(name for name in columns if _are_written([row.get(name) for row in rows]))
+
+
+def _are_written(values: Sequence[object]) -> bool:
+    filled = [value for value in values if value not in (None, "")]
+    return all(
+        isinstance(value, str) and not isinstance(cells.parse_cell(value), str) for value in filled
+    )
+
+
+def decode_written(row: Cells, columns: Collection[str]) -> Cells:
+    """Decode the lists in some columns of a row; see `find_written`."""
+    if not columns:
+        return row
+    return {
+        name: cells.parse_cell(value) if name in columns and isinstance(value, str) else value
+        for name, value in row.items()
+    }
+
+
 def find_shape(row: Cells, shapes: Sequence[Shape]) -> Shape:
     """Return the first shape that fits a row."""
     return next(shape for shape in shapes if shape.fits(row))
@@ -201,7 +243,8 @@ class RowsFile:
     Attributes:
         options: Options of the source.
         shapes: Shapes. A row has the first one that fits it.
-        first: First rows of the file.
+        first: First rows of the file, with lists that are written as texts decoded.
+        written: Columns of lists that are written as texts; see `find_written`.
         names: Column -> names of its integers, in order, if the file has names.
         names_beside: Names of integers in any column, from a file beside it. Options precede them.
     """
@@ -209,6 +252,7 @@ class RowsFile:
     options: RowOptions
     shapes: Sequence[Shape]
     first: Sequence[Cells] = ()
+    written: Collection[str] = ()
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     names_beside: Sequence[str] = ()
 
@@ -226,6 +270,19 @@ class RowsFile:
         return any(self.find_shape(row).version for row in self.first)
 
     @functools.cached_property
+    def id_columns(self) -> Sequence[str]:
+        """Columns of ids. A column that repeats many values names something larger."""
+        if self.has_versions:
+            return IDS
+        values = {name: [*filter(None, (row.get(name) for row in self.first))] for name in IDS}
+        return [
+            name
+            for name, ids in values.items()
+            if len(ids) - len(set(map(str, ids)))
+            <= max(_FEWEST_REPEATED, _MOST_REPEATED * len(ids))
+        ]
+
+    @functools.cached_property
     def mentions_column(self) -> str:
         """Column of mentions, "" if there is none.
 
@@ -240,6 +297,13 @@ class RowsFile:
             ),
             "",
         )
+
+    @functools.cached_property
+    def tag_column(self) -> str:
+        """Column of tags, "" if there is none. Rows without mentions may not show it."""
+        found = ((row, row.get(find_words(row))) for row in self.first)
+        columns = (find_tags(row, len(words)) for row, words in found if isinstance(words, list))
+        return next((names[0] for names in columns if names), "")
 
     @functools.cached_property
     def ends(self) -> Literal["", "inclusive"]:
@@ -337,6 +401,7 @@ class RowsFile:
 
     def read_row(self, row: Cells, found: Findings) -> None:
         """Read a row, as `understand`. A `SourceError` has no place."""
+        row = decode_written(row, self.written)
         # The id and the label come first, so that they are known if the row is set aside.
         found.id = self._read_id(row) or found.id
         row = self._take_doc_label(row, found)
@@ -356,7 +421,7 @@ class RowsFile:
     def _read_id(self, row: Cells) -> str:
         """Return the id in a row, "" if there is none."""
         option = self.options.id_column
-        column = cells.first_filled(row, IDS) or "" if option == "auto" else option
+        column = cells.first_filled(row, self.id_columns) or "" if option == "auto" else option
         value = cells.lookup(row, column)
         doc_id = cells.document_id(value)
         if not doc_id and value != "" and option not in ("auto", ""):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mslm_data.data.reason import Reason
 from mslm_data.source.form import Findings
@@ -40,65 +40,153 @@ ENDS = (
     "end_byte",
     "limit_byte",
 )
+_RANGES = ("offsets", "span", "position", "range", "indices")
+"""Keys of a range, or of several."""
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 WORDS = ("text", "entity_value")
+_WORDS_ALONE = (
+    *WORDS,
+    *("words", "word", "mention", "value", "surface", "surface_form", "entity_text", "span"),
+    *("phrase", "term", "name", "entity"),
+)
+"""Keys of the words of a mention without offsets."""
+
+_USUAL_WORDS = ("tokens", "words")
+_OTHER_WORDS = ("token", "sentence", "text", "tokenized_text")
+WORDS_COLUMNS = (*_USUAL_WORDS, *_OTHER_WORDS)
+"""Columns of words. The other ones may hold something else."""
+USUAL_TAGS = ("ner_tags", "tags", "labels")
+OTHER_TAGS = ("ner", "ner_tag", "bio_tags", "iob_tags", "word_labels", "tag", "label")
+"""Columns of a tag for each word. The other ones may hold something else."""
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in field names that show that the field does not count characters."""
+_OF_OTHERS = frozenset({"token", "tok", "word", "sentence", "sent", "line", "page", "paragraph"})
+"""Words in field names that show that the field counts something else."""
 _DEEPEST = 4
 """Maximum depth of lists and objects searched for mentions."""
+_FIRST = ("start", "begin", "offset")
+_LAST = ("end", "stop", "limit")
+_LENGTH = ("length",)
+"""Words in names of the first and the last character of a mention, and of its length."""
+_PLACES = frozenset({*STARTS, *_RANGES})
+_KEYS = frozenset({*_PLACES, *ENDS, *cells.LABELS})
+"""Keys of mentions with offsets, and keys that show that an object is a mention."""
+
+REPEATED = Reason(
+    "without offsets, and its words occur several times",
+    advice={
+        "occurrences": 'set source.occurrences to "first" for the first occurrence of the words, '
+        'the second one if they are listed again, and so on, or to "all" for all of them'
+    },
+)
+ABSENT = Reason("without offsets, and its words are not in the text")
+"""Reasons for mentions whose words cannot be found."""
+
+
+class Item(NamedTuple):
+    """A mention as written.
+
+    Attributes:
+        value: An object, a list, or the words of the mention.
+        label: Its label, if an object or a key around it has one, else None.
+        words: Its words, if they are the key around it.
+    """
+
+    value: Any
+    label: Any = None
+    words: str | None = None
 
 
 def read_mentions(value: object, column: str, file: RowsFile, found: Findings) -> list[Annotation]:
     """Read the mentions in a column.
 
     Args:
-        value: The value of the column, as for `items`.
+        value: The value of the column, as for `flatten`.
         column: Name of the column, for messages and for names of integers.
         file: The file, for names of integers and of keys.
-        found: The unit of offsets is set if the keys name it.
+        found: The record. Mentions without offsets are searched in its text, and counted if they
+            cannot be placed. The unit of offsets is set if the keys name it.
 
     Raises:
         RecordError: The mentions have another form.
         SourceError: As for `RowsFile.name`.
     """
     annotations: list[Annotation] = []
-    for entity in items(value, column, file):
-        if isinstance(entity, list):
-            annotations.append(_read_list(entity, column, file))
+    for item in flatten(_decoded(value, column, file), _own_keys(file)):
+        if isinstance(item.value, list):
+            annotations += _read_list(item, column, file, found.text)
+        elif isinstance(item.value, str):
+            annotations += _labelled(Annotation((), "", item.value), item.label, column, file)
         else:
-            annotations += _read_object(cells.mapping(entity), column, file, found)
-    return annotations
+            annotations += _read_object(item, column, file, found)
+    return _find_words(annotations, file, found)
 
 
-def _read_list(entity: list[Any], column: str, file: RowsFile) -> Annotation:
-    """Read `[start, end, label]`, or `[label, start, end]` as in Argilla 1."""
-    if len(entity) != 3:
+def _read_list(item: Item, column: str, file: RowsFile, text: str) -> Sequence[Annotation]:
+    """Read a list of a start and an end, a label, and words, some of which may be missing.
+
+    As `[start, end, label]`, or `[label, start, end]` in Argilla 1. An integer may be the label,
+    last. Of two texts, the words are the one that the text has.
+    """
+    values: list[Any] = item.value
+    texts = [value for value in values if isinstance(value, str)]
+    places = [value for value in values if not isinstance(value, str)]
+    label = item.label
+    if len(places) == 3 and not texts and label is None:
+        label = places.pop()
+    if len(texts) == 1 and label is None and places:
+        label = texts.pop()
+    if len(texts) == 2 and label is None:
+        fragment = cells.pair(places) if places else (0, len(text))
+        copies = [one for one in texts if one in text[slice(fragment[0], fragment[1] + 1)]]
+        if len(copies) == 1:
+            texts = copies
+            [label] = {*item.value} - {*copies, *places}
+    if label is None or len(texts) > 1 or not (places or texts):
         raise RecordError(
-            f"expected mentions of start, end and label, got {len(entity)} value(s)",
+            f"expected mentions of start, end and label, got {len(values)} value(s)",
             code="values of a mention",
         )
-    start, end, label = entity
-    # A label may also be an integer, last.
-    if isinstance(start, str) and type(label) is int:
-        label, start, end = entity
-    return Annotation((cells.pair((start, end)),), file.name(label, column))
+    annotation = Annotation(
+        (cells.pair(places),) if places else (), "", item.words or "".join(texts)
+    )
+    return _labelled(annotation, label, column, file)
 
 
-def _read_object(row: Cells, column: str, file: RowsFile, found: Findings) -> Sequence[Annotation]:
+def _read_object(item: Item, column: str, file: RowsFile, found: Findings) -> Sequence[Annotation]:
     """Read an object. A mention with several labels becomes several annotations.
 
-    Forms are start, end and label under any of the known keys, `{span: [start, end]}`, and BigBio's
-    `{offsets, text, type}`.
+    Forms are start, end and label under any of the known keys, `{span: [start, end]}`, BigBio's
+    `{offsets, text, type}`, and words without offsets.
     """
-    label = _value(row, cells.LABELS, file.options.label_key)
+    row: Cells = item.value
+    option = file.options.label_key
+    key = option or cells.first_filled(row, cells.LABELS) or ""
+    fragments = _fragments(row, file, found)
+    words = cells.joined(_value(row, WORDS))
+    if fragments is None:
+        words = next(
+            (row[name] for name in _WORDS_ALONE if name != key and isinstance(row.get(name), str)),
+            None,
+        )
+        if not words:
+            raise RecordError(_no_offsets(row, column, file))
     annotation = Annotation(
-        _fragments(row, column, file, found),
+        fragments or (),
         label="",
-        words=cells.joined(_value(row, WORDS)),
+        words=words or item.words,
         concept=cells.concept(_value(row, CONCEPTS)),
     )
+    label = row.get(key)
+    return _labelled(annotation, item.label if label is None else label, column, file)
+
+
+def _labelled(
+    annotation: Annotation, label: object, column: str, file: RowsFile
+) -> Sequence[Annotation]:
+    """Return an annotation for each of its labels, as given in a mention."""
     if isinstance(label, str):
         return (annotation._replace(label=label),)
     labels = label if isinstance(label, list) else [label]
@@ -106,13 +194,8 @@ def _read_object(row: Cells, column: str, file: RowsFile, found: Findings) -> Se
     return [annotation._replace(label=name) for name in names or [""]]
 
 
-def _fragments(
-    row: Cells, column: str, file: RowsFile, found: Findings
-) -> Sequence[tuple[int, int]]:
-    """Return the ranges of a mention, and set their unit if the keys name it."""
-    offsets = row.get("offsets")
-    if offsets is not None:
-        return cells.pairs(offsets)
+def _fragments(row: Cells, file: RowsFile, found: Findings) -> Sequence[tuple[int, int]] | None:
+    """Return the ranges of a mention, None if it has none, and set their unit if keys name it."""
     start = _value(row, STARTS, file.options.start_key)
     end = _value(row, ENDS, file.options.end_key)
     # `type` instead of `isinstance`, because True is an int.
@@ -120,19 +203,39 @@ def _fragments(
         if row.get("start_byte") == start:
             found.unit = "bytes"
         return ((start, end),)
-    if start is None and end is None and not row.get("span"):
-        raise RecordError(
-            Reason(
-                f"expected mentions with start and end in column {file.quote(column)}, got objects "
-                f"with {file.show_keys(row, column)}",
-                code="keys of mentions",
-                advice={
-                    "start_key": "name the keys of a mention with source.start_key, "
-                    "source.end_key and source.label_key"
-                },
-            )
-        )
-    return cells.pairs([row.get("span") or [start, end]])
+    for name in _RANGES:
+        value = row.get(name)
+        if isinstance(value, list) and value:
+            return cells.pairs(value if isinstance(value[0], list) else [value])
+    if start is None and end is None:
+        return _guess_fragments(row)
+    return cells.pairs([[start, end]])
+
+
+def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
+    """Return the range of a mention with unusual keys, such as `offset` and `length`."""
+    names = {name: words for name in row if _OF_OTHERS.isdisjoint(words := _split_name(str(name)))}
+    starts = [row[name] for name, words in names.items() if _begins(words, _FIRST)]
+    ends = [row[name] for name, words in names.items() if _begins(words, _LAST)]
+    lengths = [row[name] for name, words in names.items() if _begins(words, _LENGTH)]
+    if len(starts) == len(ends) == 1:
+        return (cells.pair([*starts, *ends]),)
+    if len(starts) == len(lengths) == 1:
+        start, length = cells.pair([*starts, *lengths])
+        return ((start, start + length),)
+    return None
+
+
+def _no_offsets(row: Cells, column: str, file: RowsFile) -> Reason:
+    return Reason(
+        f"expected mentions with start and end in column {file.quote(column)}, got objects "
+        f"with {file.show_keys(row, column)}",
+        code="keys of mentions",
+        advice={
+            "start_key": "name the keys of a mention with source.start_key, "
+            "source.end_key and source.label_key"
+        },
+    )
 
 
 def _value(row: Cells, names: Sequence[str], option: str = "") -> object:
@@ -146,14 +249,8 @@ def _value(row: Cells, names: Sequence[str], option: str = "") -> object:
     return None
 
 
-def items(value: object, column: str, file: RowsFile) -> list[Any]:
-    """Return the mentions in a column: a list, an object of lists, or named groups.
-
-    spaCy has named groups of spans: `{"group": [{"start": ...}]}`. All forms may also be JSON in a
-    text, for tables without list columns.
-    """
-    if isinstance(value, list):
-        return value
+def _decoded(value: object, column: str, file: RowsFile) -> object:
+    """Return the mentions in a column, which may be JSON in a text, for tables without lists."""
     value = parse_json_text(value)
     # Usually a label of the whole document.
     if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -168,15 +265,126 @@ def items(value: object, column: str, file: RowsFile) -> list[Any]:
                 },
             )
         )
-    if isinstance(value, Mapping) and value:
-        groups = list(value.values())
-        if all(isinstance(group, list) and _are_objects(group) for group in groups):
-            return list(itertools.chain.from_iterable(groups))
-    return cells.objects(value)
+    return value
 
 
-def _are_objects(group: list[Any]) -> bool:
-    return all(isinstance(item, Mapping) for item in group)
+def _own_keys(file: RowsFile) -> frozenset[str]:
+    options = file.options
+    return _KEYS.union(filter(None, (options.start_key, options.end_key, options.label_key)))
+
+
+def flatten(
+    value: object,
+    keys: Set[str],
+    *,
+    label: object = None,
+    words: str | None = None,
+    depth: int = _DEEPEST,
+) -> Iterator[Item]:
+    """Yield the mentions in a value.
+
+    Mentions may be within an object that has their label, as in `{type, mentions: […]}`, and under
+    their label, as in `{PER: [[0, 3]]}` and `{PER: ["Ada"]}`, also with their words between them,
+    as in `{PER: {Ada: [[0, 3]]}}`. `datasets` stores a list of objects as an object of lists.
+
+    Args:
+        value: A list or an object.
+        keys: Keys that show that an object is a mention, and not one of labels.
+        label: Label around the value, None if there is none.
+        words: Words around the value.
+        depth: Maximum depth.
+
+    Raises:
+        RecordError: There is something else.
+    """
+    if depth == 0:
+        raise RecordError("expected a list of mentions, got more levels")
+    if isinstance(value, Mapping) and keys.isdisjoint(value):
+        for key, inner in value.items():
+            around = {"label": key} if label is None else {"label": label, "words": key}
+            yield from flatten(_listed(inner, keys), keys, depth=depth - 1, **around)
+        return
+    for item in cells.objects(value):
+        within = _find_within(item)
+        if within is not None:
+            own = _value(item, cells.LABELS) if isinstance(item, Mapping) else None
+            inherited = label if own is None else own
+            yield from flatten(within, keys, label=inherited, words=words, depth=depth - 1)
+        elif isinstance(item, Mapping | list) or (isinstance(item, str) and label is not None):
+            yield Item(item, label, words)
+        else:
+            raise RecordError("expected a list of objects, got another value")
+
+
+def _listed(value: object, keys: Set[str]) -> object:
+    """Return the mentions under a label as a list or an object of lists."""
+    if value is None:
+        return []
+    is_mention = isinstance(value, Mapping) and not (
+        keys.isdisjoint(value) or all(isinstance(inner, list) for inner in value.values())
+    )
+    return [value] if is_mention or isinstance(value, str) or _are_pair(value) else value
+
+
+def _find_within(item: object) -> object:
+    """Return the mentions in a list of mentions, or in an object without offsets; else None."""
+    if isinstance(item, list):
+        are_lists = bool(item) and all(isinstance(inner, list | Mapping) for inner in item)
+        return item if are_lists else None
+    if not isinstance(item, Mapping) or not _PLACES.isdisjoint(item):
+        return None
+    found = [value for value in item.values() if look_like_mentions(value) or _are_pairs(value)]
+    if not found:
+        ranges = [value for value in item.values() if isinstance(value, Mapping)]
+        found = [[value] for value in ranges if _has_range(value, _is_integer)]
+    return found[0] if len(found) == 1 else None
+
+
+def _find_words(
+    annotations: Sequence[Annotation], file: RowsFile, found: Findings
+) -> list[Annotation]:
+    """Give mentions without offsets the place of their words in the text, and count the others."""
+    alone = [one for one in annotations if one.words and not one.fragments]
+    if not alone:
+        return [*annotations]
+    found.is_exact = len(alone) == len(annotations)
+    num_listed = Counter((one.words, one.label) for one in alone)
+    num_before: Counter[tuple[str | None, str]] = Counter()
+    placed = []
+    for one in annotations:
+        if one.fragments or not one.words:
+            placed.append(one)
+            continue
+        key = (one.words, one.label)
+        places = _occurrences(one.words.strip(), found.text)
+        chosen = places[num_before[key] :][:1]
+        if file.options.occurrences == "all":
+            chosen = [] if num_before[key] else places
+        elif file.options.occurrences == "once" and len(places) > num_listed[key]:
+            chosen = []
+            found.left_out[REPEATED] += 1
+        if not places:
+            found.left_out[ABSENT] += 1
+        num_before[key] += 1
+        placed += [one._replace(fragments=(place,)) for place in chosen]
+    return placed
+
+
+def _occurrences(words: str, text: str) -> list[tuple[int, int]]:
+    """Return the places of some words in a text, or of the letters if they are parts of words."""
+    places = [match.span() for match in re.finditer(re.escape(words), text)] if words else []
+    whole = [place for place in places if not any(_joins(text, end) for end in place)]
+    return whole or places
+
+
+def _joins(text: str, place: int) -> bool:
+    """Return whether a place is between two letters or digits of a script with spaces."""
+    beside = text[place - 1 : place + 1] if place else ""
+    return len(beside) == 2 and all(_is_cased(letter) for letter in beside)
+
+
+def _is_cased(letter: str) -> bool:
+    return letter.islower() or letter.isupper() or letter.isdigit()
 
 
 # Values that look like mentions -------------------------------------------------------------------
@@ -194,7 +402,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     if isinstance(value, Mapping):
         # `datasets` stores a list of objects as an object of lists.
         is_table = all(isinstance(values, list) for values in value.values())
-        if is_table and _has_range(value, _are_integers):
+        if is_table and (_has_range(value, _are_integers) or any(map(_are_pairs, value.values()))):
             return True
         return any(look_like_mentions(inner, depth=depth - 1) for inner in value.values())
     if not isinstance(value, list):
@@ -205,6 +413,62 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
         or look_like_mentions(item, depth=depth - 1)
         for item in value
     )
+
+
+def may_list_words(value: object) -> bool:
+    """Return whether a value may be mentions without offsets: each has words and a label."""
+    try:
+        found = [*flatten(parse_json_text(value), _KEYS)]
+    except RecordError:
+        return False
+    return bool(found) and all(map(_has_words_and_label, found))
+
+
+def _has_words_and_label(item: Item) -> bool:
+    value = item.value
+    if isinstance(value, str):
+        return True
+    if isinstance(value, list):
+        return len(value) == 2 and all(isinstance(one, str) for one in value)
+    key = cells.first_filled(value, cells.LABELS)
+    names = [name for name in _WORDS_ALONE if name != key and isinstance(value.get(name), str)]
+    return bool(names) and (key is not None or item.label is not None)
+
+
+def find_words(row: Cells) -> str:
+    """Return the column of words, "" if there is none."""
+    usual = cells.first_filled(row, _USUAL_WORDS)
+    return usual or next((name for name in _OTHER_WORDS if _are_words(row.get(name))), "")
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def find_tags(row: Cells, num_words: int) -> list[str]:
+    """Return columns that may hold a tag for each word, in order of preference.
+
+    Columns of known names come first. If there are none, a single other column is accepted if its
+    values are tags and not all O.
+    """
+    usual = [name for name in USUAL_TAGS if row.get(name) is not None]
+    if usual:
+        return usual
+    others = [
+        name
+        for name, value in row.items()
+        if isinstance(value, list) and len(value) == num_words and all(map(_is_tag, value))
+    ]
+    named = [name for name in OTHER_TAGS if name in others]
+    # Integers, also as texts, are tags in columns with known names only.
+    named += [name for name in OTHER_TAGS if _are_numbers(row.get(name), num_words)]
+    unnamed = [name for name in others if any(len(tag) > 1 for tag in row[name])]
+    return named[:1] or (unnamed if len(unnamed) == 1 else [])
+
+
+def _are_numbers(value: object, length: int) -> bool:
+    are_as_many = isinstance(value, list) and len(value) == length > 0
+    return are_as_many and all(map(str.isdecimal, map(str, cast("list[Any]", value))))
 
 
 def count_mentions(row: object) -> int:
@@ -239,13 +503,17 @@ def _has_range(values: Mapping[Any, Any], is_place: Any) -> bool:
         return True
     names = [str(name) for name, value in values.items() if is_place(value)]
     places = [words for name in names if _OF_TIME.isdisjoint(words := _split_name(name))]
-    starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
-    ends = any(_begins(words, ("end", "stop", "length", "limit")) for words in places)
+    starts = any(_begins(words, _FIRST) for words in places)
+    ends = any(_begins(words, (*_LAST, *_LENGTH)) for words in places)
     return starts and ends
 
 
 def _are_pair(value: Any) -> bool:
     return _are_integers(value) and len(value) == 2
+
+
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_are_pair, value))
 
 
 def _split_name(name: str) -> list[str]:

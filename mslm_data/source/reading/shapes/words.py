@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,16 +13,23 @@ from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.base import RowsFile, Shape
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
+from mslm_data.source.reading.shapes.mention_forms import (
+    OTHER_TAGS,
+    USUAL_TAGS,
+    WORDS_COLUMNS,
+    find_tags,
+    find_words,
+    look_like_mentions,
+)
 from mslm_data.source.reading.standoff import misplaced
 from mslm_data.source.reading.tags import WordSpan
 
-_WORDS = ("tokens", "words")
-_SENTENCES = (*_WORDS, "sentence", "text")
-_SPANS = ("entities", "ner", "spans", "mentions", "annotations", "ents")
-_TAGS = ("ner_tags", "tags", "labels")
-"""Columns of words, of words in a text, of mentions, and of a tag for each word."""
-_LABELS = ("type", "label", "tag")
+_SENTENCES = ("tokens", "words", "sentence", "text")
+_SPANS = ("entities", "ner", "spans", "mentions", "annotations", "ents", "entity_mentions")
+_TAGS = (*USUAL_TAGS, *OTHER_TAGS)
+"""Columns of words in a text, of mentions, and of a tag for each word."""
+_RANGES = ("index", "pos", "position", "span")
+"""Keys of the first and the last word of a mention, or of all its words."""
 
 
 def _set_words(found: Findings, sentences: Sequence[object]) -> None:
@@ -42,7 +50,7 @@ def _set_words(found: Findings, sentences: Sequence[object]) -> None:
 
 
 def _words_of(row: Cells) -> Any:
-    return row.get(cells.first_filled(row, _WORDS) or "")
+    return row.get(find_words(row))
 
 
 # A tag for each word ------------------------------------------------------------------------------
@@ -53,40 +61,26 @@ def _has_words_alone(row: Cells) -> bool:
     # Tokens that are objects accompany a text with mentions in characters.
     if words is None or (isinstance(words, list) and words and isinstance(words[0], Mapping)):
         return False
+    if words == [] and not _tag_columns(row):
+        return False
     return not isinstance(row.get("text"), str) or bool(_tag_columns(row))
 
 
 def _tag_columns(row: Cells) -> list[str]:
-    """Return columns that may hold a tag for each word, in order of preference.
-
-    Columns of known names come first. If there are none, a single other column is accepted if its
-    values are tags and not all O.
-    """
-    usual = [name for name in _TAGS if row.get(name) is not None]
     words = _words_of(row)
-    if usual or not isinstance(words, list):
-        return usual
-    others = [
-        name
-        for name, value in row.items()
-        if isinstance(value, list)
-        and len(value) == len(words)
-        and all(isinstance(tag, str) and tags.is_tag(tag) for tag in value)
-        and any(len(tag) > 1 for tag in value)
-    ]
-    return others if len(others) == 1 else []
+    return find_tags(row, len(words) if isinstance(words, list) else 0)
 
 
 def _read_tags(row: Cells, file: RowsFile, found: Findings) -> None:
-    words = cells.column_list(row, cells.first_filled(row, _WORDS))
+    words = cells.column_list(row, find_words(row))
     _set_words(found, [words])
 
     option = file.options.mentions_column
-    columns = _tag_columns(row) if option == "auto" else [option]
+    columns = _tag_columns(row) or [file.tag_column] if option == "auto" else [option]
     column = next((name for name in columns if cells.lookup(row, name) is not None), None)
     if column is None:
         _check_no_mentions(row, file)
-        names = ", ".join(_TAGS) if option == "auto" else option
+        names = ", ".join(USUAL_TAGS) if option == "auto" else option
         raise RecordError(f"expected tags in one of the columns {names}, got none")
     values = cells.lookup(row, column)
     if not isinstance(values, list):
@@ -102,6 +96,8 @@ def _set_tags(
     Raises:
         RecordError: There is another number of tags than of words, or a value is no tag.
     """
+    if values and all(isinstance(tag, str) and tag.isdecimal() for tag in values):
+        values = [*map(int, values)]
     # Nearly all files have names alone or integers alone, and `RowsFile.name` takes its time.
     kinds = set(map(type, values))
     if kinds <= {str}:
@@ -128,7 +124,7 @@ def _check_no_mentions(row: Cells, file: RowsFile) -> None:
         if look_like_mentions(value):
             raise SourceError(
                 "expected a tag for each token, in one of the columns "
-                f"{', '.join(_TAGS)}, got column {file.quote(column)}, which looks like "
+                f"{', '.join(USUAL_TAGS)}, got column {file.quote(column)}, which looks like "
                 "mentions; give each row its text and offsets in characters, or GLiNER's "
                 "tokenized_text and ner"
             )
@@ -138,7 +134,7 @@ WORDS_WITH_TAGS = Shape(  # tokens, ner_tags
     name="words with tags",
     fits=_has_words_alone,
     read=_read_tags,
-    texts=frozenset(_WORDS),
+    texts=frozenset(WORDS_COLUMNS),
     columns=frozenset(_TAGS),
     why="its rows have words with tags",
     shows=lambda row: isinstance(_words_of(row), list) and bool(_tag_columns(row)),
@@ -149,7 +145,7 @@ WORDS_WITH_TAGS = Shape(  # tokens, ner_tags
 
 
 class _Texts(NamedTuple):
-    """A text of words and one of tags, and the column of the tags."""
+    """Words in a text, their tags, and the column of the tags."""
 
     words: list[str]
     tags: list[str]
@@ -157,19 +153,28 @@ class _Texts(NamedTuple):
 
 
 def _texts_of(row: Cells) -> _Texts | None:
-    """Return the words and the tags of a row with both in texts, divided by blanks; else None."""
-    column = cells.first_filled(row, _TAGS)
+    """Return the words and the tags of a row whose words are in a text, divided by blanks.
+
+    Tags are in a list, or in a text, divided by blanks or commas.
+    """
     text = row.get(cells.first_filled(row, _SENTENCES) or "")
-    value = row.get(column or "")
-    if not column or not isinstance(text, str) or not isinstance(value, str):
+    if not isinstance(text, str):
         return None
     words = text.split()
-    row_tags = value.split()
-    # A single word may be the label of a text.
-    are_tags = bool(row_tags) and all(map(tags.is_tag, row_tags))
-    if not are_tags or (len(row_tags) == 1 and len(words) != 1):
-        return None
-    return _Texts(words, row_tags, column)
+    for column in _TAGS:
+        value = row.get(column)
+        if isinstance(value, str):
+            row_tags = re.split(r"\s*,\s*|\s+", value.strip())
+        else:
+            row_tags = value if isinstance(value, list) else []
+        # A single word may be the label of a text.
+        if row_tags and all(map(_is_tag, row_tags)) and (len(row_tags) > 1 or len(words) == 1):
+            return _Texts(words, row_tags, column)
+    return None
+
+
+def _is_tag(value: object) -> bool:
+    return isinstance(value, str) and tags.is_tag(value)
 
 
 def _show_texts(row: Cells) -> bool:
@@ -201,18 +206,25 @@ WORDS_AND_TAGS_IN_TEXTS = Shape(  # sentence "Had gout", labels "O B-X"
 
 
 class _GivenSpan(NamedTuple):
-    """A mention as written in a row."""
+    """A mention as written in a row. `words` are its text, "" if it is not repeated."""
 
     start: int
     end: int
     label: str | int
+    words: str = ""
 
 
 def _as_span(item: object) -> _GivenSpan | None:
     """Return a mention of two integers and a label, None for anything else."""
     if isinstance(item, Mapping):
-        label = item.get(cells.first_filled(item, _LABELS) or "")
+        label = item.get(cells.first_filled(item, cells.LABELS) or "")
+        indices = item.get(cells.first_filled(item, _RANGES) or "")
         values = [item.get("start"), item.get("end"), label]
+        if isinstance(indices, list) and indices:
+            values = [indices[0], indices[-1], label]
+            # All words of a mention may be listed, unless one is missing.
+            if len(indices) > 2 and indices != [*range(indices[0], indices[-1] + 1)]:
+                return None
     elif isinstance(item, list) and len(item) >= 3:
         values = item
     else:
@@ -221,7 +233,8 @@ def _as_span(item: object) -> _GivenSpan | None:
     # `type` instead of `isinstance`, because True is an int.
     if type(start) is not int or type(end) is not int or not isinstance(label, str | int):
         return None
-    return _GivenSpan(start, end, label)
+    words = item.get("text") if isinstance(item, Mapping) else None
+    return _GivenSpan(start, end, label, words if isinstance(words, str) else "")
 
 
 def _given_spans(items: Iterable[object]) -> Iterator[_GivenSpan]:
@@ -243,7 +256,7 @@ def _span_column(row: Cells) -> str:
 
 
 def _has_words_and_spans(row: Cells) -> bool:
-    if isinstance(row.get("text"), str) or any(row.get(name) for name in _TAGS):
+    if isinstance(row.get("text"), str) or any(row.get(name) for name in USUAL_TAGS):
         return False
     words = _words_of(row)
     are_words = isinstance(words, list) and bool(words) and isinstance(words[0], str)
@@ -253,9 +266,12 @@ def _has_words_and_spans(row: Cells) -> bool:
 def _read_spans(row: Cells, file: RowsFile, found: Findings) -> None:
     """Read a list of words, and mentions `{start, end, type}` or `[start, end, label]` in words.
 
+    `index` and similar keys have the first and the last word, or all words, of a mention.
+
     Ends are inclusive or exclusive as set by `source.ends`. With "auto", ends in SpERT's format (a
     type beside relations) are exclusive; otherwise the file's first rows decide: ends are inclusive
-    if a mention has equal start and end, exclusive if a mention ends after the last word.
+    if a mention has equal start and end, exclusive if a mention ends after the last word, and as
+    the texts of mentions show.
     """
     words = _words_of(row)
     _set_words(found, [words])
@@ -296,8 +312,14 @@ def _show_ends(row: Cells) -> tuple[bool, bool]:
     """Return whether a row shows that ends are inclusive, and that they are exclusive."""
     words = _words_of(row)
     spans = [*_given_spans(row[_span_column(row)])]
-    is_inclusive = any(span.start == span.end for span in spans)
-    return is_inclusive, any(span.end == len(words) for span in spans)
+    is_inclusive = any(span.start == span.end or _repeats(span, words, 1) for span in spans)
+    return is_inclusive, any(span.end == len(words) or _repeats(span, words, 0) for span in spans)
+
+
+def _repeats(span: _GivenSpan, words: Sequence[str], past: int) -> bool:
+    """Return whether a mention repeats the words up to its end and `past` more."""
+    stop = span.end + past
+    return stop <= len(words) and span.words.split() == [*words[span.start : stop]] != []
 
 
 def _is_spert(row: Cells) -> bool:
@@ -324,7 +346,7 @@ WORDS_WITH_SPANS = Shape(  # tokens, entities [{start, end, type}] in words
     name="words with mentions",
     fits=_has_words_and_spans,
     read=_read_spans,
-    texts=frozenset(_WORDS),
+    texts=frozenset(WORDS_COLUMNS),
     columns=frozenset(_SPANS),
     show_ends=_show_ends,
 )
@@ -335,7 +357,7 @@ def _read_gliner(row: Cells, file: RowsFile, found: Findings) -> None:
     _set_words(found, [cells.column_list(row, "tokenized_text")])
     found.spans = [
         WordSpan(start, last + 1, file.name(label, "ner"))
-        for start, last, label in _given_spans(cells.column_list(row, "ner"))
+        for start, last, label, _ in _given_spans(cells.column_list(row, "ner"))
     ]
 
 
@@ -377,7 +399,7 @@ def _read_scierc(row: Cells, file: RowsFile, found: Findings) -> None:
     found.spans = [
         WordSpan(start, last + 1, file.name(label, "ner"))
         for items in by_sentence
-        for start, last, label in _given_spans(cells.objects(items))
+        for start, last, label, _ in _given_spans(cells.objects(items))
     ]
 
 

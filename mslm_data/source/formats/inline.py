@@ -1,4 +1,4 @@
-"""Reads texts with mentions marked inline: by OpenNLP's marks, in brackets, or as elements."""
+"""Reads texts with mentions marked inline: by pairs of marks, in brackets, or by tags of words."""
 
 from __future__ import annotations
 
@@ -17,22 +17,31 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Blocks, Container, FilledLines, Findings, FormSource, Record
+from mslm_data.source.reading import tags
 from mslm_data.source.reading.encodings import TextSource
-from mslm_data.source.reading.files import lines, read_bytes
+from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
+from mslm_data.source.reading.joined_words import JoinedWords, find_joined
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation
 
-Syntax = Literal["opennlp", "brackets", "elements"]
-_Pair = tuple[re.Match[str], re.Match[str]]
+Syntax = Literal["opennlp", "brackets", "elements", "yedda", "links", "labels", "words"]
 
 # Possessive quantifiers, so that a long line takes linear time.
 _NAME = r"(?P<closes>/?)(?P<name>[^\W\d_][\w.-]*+)"
-_MARKS: Mapping[Syntax, re.Pattern[str]] = {
+_PAIRS: Mapping[Syntax, re.Pattern[str]] = {
     "opennlp": re.compile(r"<(?P<name>START)(?P<detail>(?::[^\s:<>]*+)?)> ?| ?<(?P<closes>END)>"),
     "brackets": re.compile(rf"\[{_NAME}(?P<detail>)\]"),
     "elements": re.compile(rf"<{_NAME}(?P<detail>(?:\s[^<>=]*+=[^<>]*+|\s*+))>"),
 }
 """Marks of each syntax. Both marks of a pair have the same name, or the second has none."""
+_WHOLE: Mapping[Syntax, re.Pattern[str]] = {
+    "yedda": re.compile(r"\[@(?P<words>[^\[\]#*]++)#(?P<label>[^\[\]#*]++)\*\]"),
+    "links": re.compile(r"\[(?P<words>[^\[\]()]++)\]\((?P<label>[\w-]++)\)"),
+    "labels": re.compile(r"\[(?P<label>[A-Z][A-Z_-]++) (?P<words>[^\[\]]++)\]"),
+}
+"""Marks of syntaxes in which both marks of a pair are one match, with the words between them."""
+_SURE = frozenset({"opennlp", "brackets", "elements", "yedda"})
+"""Syntaxes that nothing but labels in capitals has."""
 _TYPE = re.compile(r"""\stype\s*+=\s*+("[^"]*+"|'[^']*+'|\S++)""", re.IGNORECASE)
 _FORMATTING = re.compile(
     r"[<\[]/?(?:"
@@ -49,12 +58,30 @@ _UNSURE = re.compile(r"URL|EMAIL|.|.*\d", re.IGNORECASE)
 """Labels that are no evidence: links of forums, `<T>` of code, `[E1]` of corpora of relations."""
 
 _BEGINNING = 1 << 20
-_SUFFIXES = (".txt", ".text", ".train", ".dev", ".test", "")
+_SUFFIXES = (".txt", ".text", ".train", ".dev", ".test", ".anns", "")
 _NO_WORDS = Reason("without words")
 
 
 _DOCUMENTS: Mapping[str, Container[Any]] = {"line": FilledLines(), "block": Blocks()}
 """Unit of documents -> container."""
+
+
+class _Mark(NamedTuple):
+    """A mark of a mention.
+
+    Attributes:
+        start: Its first character.
+        end: The character after its last.
+        name: Name that both marks of a pair have.
+        closes: Whether the mention ends with it.
+        label: Label of the mention, "" if it has none. Only for marks that open.
+    """
+
+    start: int
+    end: int
+    name: str
+    closes: bool
+    label: str = ""
 
 
 class _Marks(NamedTuple):
@@ -63,14 +90,16 @@ class _Marks(NamedTuple):
     Attributes:
         syntax: Their syntax.
         names: Names of pairs in the beginning of the file.
+        joined: How words are joined with tags, for syntax "words".
     """
 
     syntax: Syntax
     names: set[str]
+    joined: JoinedWords | None = None
 
-    def must_pair(self, mark: re.Match[str]) -> bool:
+    def must_pair(self, mark: _Mark) -> bool:
         """Return whether a mark needs a partner. Else it is a word without one, as `[CLS]` is."""
-        return self.syntax == "opennlp" or bool(mark["closes"]) or mark["name"] in self.names
+        return self.syntax == "opennlp" or mark.closes or mark.name in self.names
 
 
 class Inline(FormSource, TextSource, frozen=True, kw_only=True):
@@ -81,6 +110,10 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     | `opennlp` | `<START:person> Ada <END>`, `<START> Ada <END>`; spaces beside Ada are removed |
     | `brackets` | `[PERSON]Ada[/PERSON]` |
     | `elements` | `<PERSON>Ada</PERSON>`; a `TYPE` is the label: `<ENAMEX TYPE="PERSON">` |
+    | `yedda` | `[@Ada#PERSON*]` |
+    | `links` | `[Ada](PERSON)` |
+    | `labels` | `[PERSON Ada]` |
+    | `words` | `Ada/B-PERSON wrote/O`, `Ada|NNP|I-PERSON`; labels alone, as `Ada/PERSON` |
 
     Marks are removed from the text. The rest of it, such as `&amp;`, is kept. Each line is a
     sentence, and no mention crosses its end. Nested pairs are nested mentions.
@@ -88,6 +121,9 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     Formatting of HTML and forums, such as `<b>` or `[quote]`, is text. So are marks without a
     partner whose name has no pair in the beginning of the file, such as `[CLS]`. Other marks
     without a partner set their document aside.
+
+    Tags of words are those of CoNLL. Any separator is found. Words without a tag at the end of a
+    line, such as an intent, are left out; others set their document aside.
     """
 
     suffixes = (".txt",)
@@ -112,7 +148,9 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         suffix = Path(sample.path.name.removesuffix(".gz")).suffix.lower()
         if suffix not in _SUFFIXES or not texts or texts[0].startswith(("<?", "<!", '{"', '[{"')):
             return Guess()
-        guesses = [_guess(texts, syntax) for syntax in _MARKS]
+        if find_joined(texts):
+            return Guess("its lines have words that are joined with tags")
+        guesses = [_guess(texts, syntax) for syntax in (*_PAIRS, *_WHOLE)]
         evident = [guess for guess in guesses if guess.why]
         found = evident or [guess for guess in guesses if guess.problem]
         return found[0] if len(found) == 1 else Guess()
@@ -135,9 +173,15 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: The beginning of the file does not show the syntax.
         """
-        found = _find_names(self.beginning(path, _BEGINNING))
-        if self.syntax != "auto":
-            return _Marks(self.syntax, found.get(self.syntax, set()))
+        beginning = self.beginning(path, _BEGINNING)
+        joined = _find_joined(beginning)
+        if joined and self.syntax in ("auto", "words"):
+            return _Marks("words", set(), joined)
+        found: Mapping[Syntax, set[str]] = {}
+        if self.syntax != "words":
+            found = _find_names(beginning)
+            if self.syntax != "auto":
+                return _Marks(self.syntax, found.get(self.syntax, set()))
         # In a short file without pairs of marks, any syntax will do.
         if not found and not read_bytes(path, _BEGINNING, _BEGINNING + 1):
             return _Marks("opennlp", set())
@@ -152,6 +196,9 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         """Read each line. A mark without its partner sets the document aside."""
         marks = marks or self.find_marks(record.path)
         document = record.content if self.documents == "block" else [record.content]
+        if marks.joined:
+            self._read_words(document, marks.joined, found)
+            return
         paired = []
         found.lost = 0
         for line in document:
@@ -170,15 +217,37 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
                 )
             plain, mentions = _remove_marks(text, pairs)
             found.pieces.append((offset, plain))
-            for start, stop, opening in mentions:
+            for start, stop, label in mentions:
                 words = plain[start:stop]
                 first = offset + stop - len(words.lstrip())
                 if words.strip():
                     fragment = (first, first + len(words.strip()))
-                    found.mentions.append(Annotation([fragment], _label(opening) or self.untyped))
+                    found.mentions.append(Annotation([fragment], label or self.untyped))
                 else:
                     found.left_out[_NO_WORDS] += 1
             offset += len(plain) + 1
+
+    def _read_words(
+        self, document: Iterable[NumberedLine], joined: JoinedWords, found: Findings
+    ) -> None:
+        """Read lines of words that are joined with tags, each a sentence."""
+        texts = [line.data.decode(errors="replace").split() for line in document]
+        values = [joined.find_tag(word) for words in texts for word in words]
+        found.lost = sum(tag[:1] in ("B", "S", "U") for tag in values)
+        found.words = []
+        num_words = 0
+        for line in document:
+            try:
+                words, word_tags = joined.split(decode_utf8(line.data))
+            except RecordError as error:
+                raise RecordError(error.reason, line=line.number) from None
+            if joined.are_labels:
+                spans = tags.runs(word_tags, outside="O")
+            else:
+                spans = found.decode(word_tags, untyped=self.untyped)
+            found.spans += [span.shifted(num_words) for span in spans]
+            found.words.append(words)
+            num_words += len(words)
 
 
 def _decode_lines(data: bytes) -> list[str]:
@@ -187,70 +256,88 @@ def _decode_lines(data: bytes) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4)
+def _find_joined(beginning: bytes) -> JoinedWords | None:
+    return find_joined(_decode_lines(beginning))
+
+
+@functools.lru_cache(maxsize=4)
 def _find_names(beginning: bytes) -> Mapping[Syntax, set[str]]:
     """Return syntax -> names of its pairs in a beginning. Cached, for all parts of a file."""
     texts = _decode_lines(beginning)
     found: dict[Syntax, set[str]] = {}
-    for syntax in _MARKS:
-        names = {opening["name"] for text in texts for opening, _ in _pair_marks(text, syntax)[0]}
+    for syntax in (*_PAIRS, *_WHOLE):
+        names = {opening.name for text in texts for opening, _ in _pair_marks(text, syntax)[0]}
         if names:
             found[syntax] = names
     return found
 
 
+def _find_marks(text: str, syntax: Syntax) -> Iterator[_Mark]:
+    """Yield the marks in a text."""
+    if syntax in _WHOLE:
+        for match in _WHOLE[syntax].finditer(text):
+            label = match["label"]
+            yield _Mark(match.start(), match.start("words"), label, closes=False, label=label)
+            yield _Mark(match.end("words"), match.end(), label, closes=True)
+        return
+    for match in _PAIRS[syntax].finditer(text):
+        if not _FORMATTING.fullmatch(match[0]):
+            name = match["name"] or "START"
+            closes = bool(match["closes"])
+            label = "" if closes else _label(match)
+            yield _Mark(match.start(), match.end(), name, closes, label)
+
+
 def _label(mark: re.Match[str]) -> str:
     """Return the label of a mark that opens, "" if it has none."""
-    if mark.re is _MARKS["opennlp"]:
+    if mark.re is _PAIRS["opennlp"]:
         return mark["detail"][1:]
     given = _TYPE.search(mark["detail"])
     return given[1].strip("\"'") if given else mark["name"]
 
 
-def _pair_marks(text: str, syntax: Syntax) -> tuple[list[_Pair], list[re.Match[str]]]:
+def _pair_marks(text: str, syntax: Syntax) -> tuple[list[tuple[_Mark, _Mark]], list[_Mark]]:
     """Pair each mark that closes with the last open one of its name.
 
     Returns:
         The pairs, and the marks without a partner: those that are open between the marks of a pair
         are among them.
     """
-    pairs: list[_Pair] = []
-    single: list[re.Match[str]] = []
-    opened: list[re.Match[str]] = []
+    pairs: list[tuple[_Mark, _Mark]] = []
+    single: list[_Mark] = []
+    opened: list[_Mark] = []
     num_opened: Counter[str] = Counter()
-    for mark in _MARKS[syntax].finditer(text):
-        name = mark["name"] or "START"
-        if _FORMATTING.fullmatch(mark[0]):
-            continue
-        if not mark["closes"]:
+    for mark in _find_marks(text, syntax):
+        if not mark.closes:
             opened.append(mark)
-            num_opened[name] += 1
-        elif not num_opened[name]:
+            num_opened[mark.name] += 1
+        elif not num_opened[mark.name]:
             single.append(mark)
         else:
-            while opened[-1]["name"] != name:
-                num_opened[opened[-1]["name"]] -= 1
+            while opened[-1].name != mark.name:
+                num_opened[opened[-1].name] -= 1
                 single.append(opened.pop())
-            num_opened[name] -= 1
+            num_opened[mark.name] -= 1
             pairs.append((opened.pop(), mark))
     return pairs, single + opened
 
 
 def _remove_marks(
-    text: str, pairs: Iterable[_Pair]
-) -> tuple[str, list[tuple[int, int, re.Match[str]]]]:
-    """Return a text without marks, and start, end and opening mark of each mention in it."""
+    text: str, pairs: Iterable[tuple[_Mark, _Mark]]
+) -> tuple[str, list[tuple[int, int, str]]]:
+    """Return a text without marks, and start, end and label of each mention in it."""
     pieces: list[str] = []
-    mentions: list[tuple[int, int, re.Match[str]]] = []
-    opened: list[tuple[int, re.Match[str]]] = []
+    mentions: list[tuple[int, int, str]] = []
+    opened: list[tuple[int, _Mark]] = []
     position = 0
     end = 0
-    for mark in sorted(itertools.chain.from_iterable(pairs), key=re.Match.start):
-        pieces.append(text[end : mark.start()])
+    for mark in sorted(itertools.chain.from_iterable(pairs)):
+        pieces.append(text[end : mark.start])
         position += len(pieces[-1])
-        end = mark.end()
-        if mark["closes"]:
+        end = mark.end
+        if mark.closes:
             start, opening = opened.pop()
-            mentions.append((start, position, opening))
+            mentions.append((start, position, opening.label))
         else:
             opened.append((position, mark))
     return "".join([*pieces, text[end:]]), mentions
@@ -259,33 +346,40 @@ def _remove_marks(
 def _guess(texts: Iterable[str], syntax: Syntax) -> Guess:
     """Guess from lines whether they are text with mentions in pairs of marks, and nothing else."""
     names: Counter[str] = Counter()
-    single: list[re.Match[str]] = []
+    single: list[_Mark] = []
     num_inside = 0
     num_characters = 0
     for text in texts:
         pairs, unpaired = _pair_marks(text, syntax)
         # A mark alone in a line is the structure of a document, as in XML.
-        if _FORMATTING.search(text) or any(mark[0].strip() == text.strip() for mark in unpaired):
+        if _FORMATTING.search(text) or _are_alone(unpaired, text):
             return Guess()
         single += unpaired
-        names.update(opening["name"] for opening, _ in pairs)
+        names.update(opening.name for opening, _ in pairs)
         if pairs:
             plain, mentions = _remove_marks(text, pairs)
             num_inside += sum(stop - start for start, stop, _ in mentions)
             num_characters += len(plain)
 
-    num_damaged = sum(bool(mark["closes"]) or mark["name"] in names for mark in single)
+    num_damaged = sum(mark.closes or mark.name in names for mark in single)
     if num_damaged * 20 > names.total() or num_inside * 2 >= num_characters:
         return Guess()
     labels = {name: number for name, number in names.items() if not _UNSURE.fullmatch(name)}
-    if _repeats([number for name, number in labels.items() if name.isupper()]):
+    in_capitals = [number for name, number in labels.items() if name.isupper()]
+    if _repeats(in_capitals) and syntax in _SURE:
         return Guess(f"its lines have pairs of marks ({syntax})")
     if _repeats(labels.values()):
+        reason = "have names that are not in capitals" if syntax in _SURE else "are links or words"
         return Guess(
-            problem="pairs of marks may be formatting, as their names are not in capitals; set "
+            problem=f"pairs of marks may be formatting, as such marks often {reason}; set "
             f'[source] syntax = "{syntax}" if they are labels'
         )
     return Guess()
+
+
+def _are_alone(marks: Iterable[_Mark], text: str) -> bool:
+    """Return whether a line is a mark."""
+    return any(text[mark.start : mark.end].strip() == text.strip() for mark in marks)
 
 
 def _repeats(counts: Collection[int]) -> bool:

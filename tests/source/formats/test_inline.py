@@ -9,7 +9,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source import SOURCES, Sample
+from mslm_data.source import SOURCES, Guess, Sample
 from mslm_data.source.formats.inline import Inline
 from mslm_data.source.recognise import recognise
 from tests import made
@@ -49,6 +49,9 @@ def words(document: Document) -> list[tuple[str, str]]:
         ("elements", "<NM>x</NM> <DR/> <LB > [AA]", "x <DR/> <LB > [AA]", [("NM", "x")]),
         ("elements", '<NM n="1">x</NM > <P>y</P>', "x <P>y</P>", [("NM", "x")]),
         ("elements", "<NM N='1' Type = 'Old Rat'>x</NM> 3 <A 4", "x 3 <A 4", [("Old Rat", "x")]),
+        ("yedda", "[@x y#NM*], [@z] [#]", "x y, [@z] [#]", [("NM", "x y")]),
+        ("links", "[x y](NM) [z](a.md) [1] (2)", "x y [z](a.md) [1] (2)", [("NM", "x y")]),
+        ("labels", "[NM x y] [sic] [No z] [1]", "x y [sic] [No z] [1]", [("NM", "x y")]),
         ("elements", "<NM subtype=no>x</NM> <DR TYPE=yes>y</DR>", "x y", [("NM", "x"), ("yes", "y")]),
     ],
 )  # fmt: skip
@@ -240,3 +243,67 @@ def test_build__reads_a_folder_recognised_by_its_marks(tmp_path: Path) -> None:
     assert done.code == 0
     assert "labels drug" in done.out
     assert set(SOURCES.make("inline", {}).find([folder])) == {"train", "test"}
+
+
+WORDS = "Give/O zorvane/B-DRUG or/O not/O zor/B-DRUG vane/I-DRUG to/O old/B-AGE rats/O ./O\n"
+
+
+@pytest.mark.parametrize("separator", ["/", "|", ":", "_", "###"])
+@pytest.mark.parametrize("middle", ["", "NN"])
+@pytest.mark.parametrize("end", ["", " <=> intent"])
+def test_read__splits_words_from_tags(
+    separator: str, middle: str, end: str, tmp_path: Path
+) -> None:
+    joined = separator + middle + separator if middle else separator
+    line = WORDS.strip().replace("/", joined) + end
+    sample = Sample(Path("own.txt"), f"{line}\n".encode())
+
+    (found,) = read(tmp_path, line)
+
+    assert Inline().sniff(sample).why == "its lines have words that are joined with tags"
+    assert found.text == "Give zorvane or not zor vane to old rats ."
+    assert words(found) == [("DRUG", "zorvane"), ("DRUG", "zor vane"), ("AGE", "old")]
+
+
+def test_read__splits_words_from_labels(tmp_path: Path) -> None:
+    line = "He/O is/O in/O Port/PLACE Hope/PLACE ,/O or/O in/O 1/2/O of/O Marble/PLACE ./O\n"
+
+    first, _ = read(tmp_path, line * 2)
+
+    assert first.text == "He is in Port Hope , or in 1/2 of Marble ."
+    assert words(first) == [("PLACE", "Port Hope"), ("PLACE", "Marble")]
+
+
+def test_read__sets_a_line_with_a_word_without_tag_aside(tmp_path: Path) -> None:
+    before, aside, _ = read(tmp_path, WORDS * 3 + "Give zorvane/B-DRUG\n" + WORDS)[2:]
+
+    assert isinstance(before, Document)
+    assert (aside.place, aside.mentions) == ("own.txt:4", 1)
+    assert "zorvane" not in aside.reason.text
+
+
+def test_read__a_block_of_lines_of_words_is_a_document(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, WORDS * 2, documents="block")
+
+    assert len(found.sentences) == 2
+    assert len(found.spans) == 6
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "He/PRP gave/VBD Bo/NNP a/DT pill/NN on/IN the/DT third/JJ day/NN ./.",
+        "See http://a.b/O or and/or x/y 1/2 a/b c/d e/f g/h i/j k/l",
+        "O/O O/O O/O O/O O/O O/O O/O O/O O/O O/O O/O",
+    ],
+)
+def test_sniff__takes_other_words_for_text(line: str) -> None:
+    assert Inline().sniff(Sample(Path("own.txt"), f"{line}\n{line}".encode())) == Guess()
+
+
+@pytest.mark.parametrize("line", ["See [MUSIC PLAYING] now.", "See [this](LICENSE) now."])
+def test_sniff__asks_about_links_and_words_in_brackets(line: str) -> None:
+    guess = Inline().sniff(Sample(Path("own.txt"), f"{line}\n".encode() * 3))
+
+    assert not guess.why
+    assert "set [source] syntax = " in guess.problem

@@ -49,7 +49,7 @@ def documents(
             fields = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
             good = len(fields) > tag_column
             tag = fields[tag_column].strip(ASCII_BLANKS) if good else ""
-            may_be_empty = "\t" in line and tag == "O"
+            may_be_empty = tag in ("O", "o")
             good = good and is_tag(tag) and (fields[0].strip(ASCII_BLANKS) != "" or may_be_empty)
             if good:
                 sentence.append((fields[0], tag))
@@ -76,9 +76,9 @@ def id_of(line: str) -> str:
 
 def is_tag(tag: str) -> bool:
     return (
-        tag == "O"
+        tag in ("O", "o")
         or tag in PREFIXES
-        or (tag[:1] in PREFIXES and tag[1:2] in ("-", "_") and len(tag) > 2)
+        or (tag[:1].upper() in PREFIXES and tag[1:2] in ("-", "_") and len(tag) > 2)
     )
 
 

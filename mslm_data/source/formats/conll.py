@@ -69,7 +69,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
       with `#` in files whose rows begin with numbers or tags;
     * lines with one of the beginnings in `comments`;
     * a header, which names a column TOKEN, WORD or FORM;
-    * rows that have a TAB and no word, with the tag O or I-X.
+    * rows without a word, with the tag O or I-X.
 
     The columns are found from the beginning of the file, unless `word_column` and `tag_column` are
     set:

@@ -19,6 +19,7 @@ from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Findings, FormSource, Lines, Record
 from mslm_data.source.reading import marks, standoff, tags
 from mslm_data.source.reading.candidates import say_taken
+from mslm_data.source.reading.columns import FirstRows
 from mslm_data.source.reading.encodings import Encoding, TextSource, opened_utf8
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -294,9 +295,12 @@ class Conllu(FormSource, TextSource, frozen=True, kw_only=True):
             return Guess("its first line is # global.columns")
         if not _FIRST_ROW.search(sample.head):
             return Guess()
+        head = sample.head[: sample.head.rfind(b"\n") + 1]
         if ends_with(sample.path, self.suffixes):
-            return Guess("its lines have the ten columns of CoNLL-U")
-        values = _read_misc(sample.head[: sample.head.rfind(b"\n") + 1], len(COLUMNS) - 1)
+            # The last column may be replaced by tags, as in CoNLL.
+            has_tags = FirstRows.from_bytes(head).column(len(COLUMNS) - 1).has_tags
+            return Guess("" if has_tags else "its lines have the ten columns of CoNLL-U")
+        values = _read_misc(head, len(COLUMNS) - 1)
         key = _first_entity_name([*values]) or _find_only_tag_key(values)
         why = "its lines have the ten columns of CoNLL-U, with entities in MISC"
         return Guess(why if key else "")

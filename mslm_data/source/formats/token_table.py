@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,8 +39,13 @@ NAMES: Mapping[str, Sequence[str]] = {
 """Role -> known names of its column, in order of preference, in any case."""
 
 
+_FEWEST_TAGS = 3
+_MOST_OF = 0.9
+"""Minimum number and share of tags in the rows of a table without sentences."""
+
+
 def _separator(path: Path) -> str:
-    return "\t" if ends_with(path, ".tsv") else ","
+    return "\t" if ends_with(path, ".tsv") else ""
 
 
 def _rows(options: TokenTable, part: Part) -> Iterator[Row]:
@@ -57,10 +63,12 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
     """Tables of one token per row, such as `Sentence #,Word,POS,Tag`.
 
     A sentence continues while its column has the same value, or none. A row without word, tag and
-    value ends it. Each sentence is a document, `file:number`, unless `document_column` identifies
-    documents in the same way. A document with a malformed row is set aside.
+    value ends it, also in a table without such a column. Each sentence is a document,
+    `file:number`, unless `document_column` identifies documents in the same way. A document with a
+    malformed row is set aside.
 
-    `.csv` tables support quoting. In `.tsv` a quote is an ordinary character, because tokens may be
+    `.csv` tables support quoting, and their header shows whether columns are separated by `,`, `;`,
+    TAB or `|`. In `.tsv` a quote is an ordinary character, because tokens may be
     quotes. A table is read in one part. Words such as `NA` are words.
     """
 
@@ -71,7 +79,8 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
         str,
         Meta(
             description="Column that identifies the sentence. By default the first of `sentence "
-            "#`, `sentence`, `sentence_id` and similar names, in any case."
+            "#`, `sentence`, `sentence_id` and similar names, in any case; without any, blank rows "
+            "end sentences."
         ),
     ] = ""
     word_column: Annotated[
@@ -109,8 +118,16 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
         """Recognise a table of tokens; see `Source.sniff`."""
         separator = _separator(sample.path)
         layout = find_layout(sample.head, sample.path, self, separator=separator, header=True)
-        has_all = all(layout.find(*names) is not None for names in NAMES.values())
-        return Guess("its header names a sentence, a word and a tag" if has_all else "")
+        found = {role: layout.find(*names) for role, names in NAMES.items()}
+        if found["word"] is None or found["tag"] is None:
+            return Guess()
+        if found["sentence"] is not None:
+            return Guess("its header names a sentence, a word and a tag")
+        values = _column(sample.head, layout, found["tag"])
+        num_tags = sum(map(tags.is_tag, values))
+        has_labels = any(len(value) > 1 for value in values if tags.is_tag(value))
+        are_tags = num_tags >= max(_FEWEST_TAGS, _MOST_OF * len(values)) and has_labels
+        return Guess("its header names a word and a tag" if are_tags else "")
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read the sentences of a document."""
@@ -164,6 +181,8 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
         for role, option in options.items():
             known = [option.casefold()] if option else NAMES[role]
             number = layout.find(*known)
+            if number is None and role == "sentence" and not option:
+                continue
             if number is None:
                 raise SourceError(
                     f"{layout.path.name}:1: expected a header with one column "
@@ -172,3 +191,10 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
                 )
             numbers[role] = number
         return numbers
+
+
+def _column(head: bytes, layout: TableLayout, number: int) -> list[str]:
+    """Return the values of a column in the first rows of a table, without empty ones."""
+    lines = head[: head.rfind(b"\n")].decode(errors="replace").splitlines()[1:]
+    rows = csv.reader(lines, delimiter=layout.separator)
+    return [row[number] for row in rows if len(row) > number and row[number]]

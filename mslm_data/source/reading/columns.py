@@ -363,7 +363,9 @@ def find_labels(rows: FirstRows) -> Labels | None:
         outside, num_outside = counts.most_common(1)[0]
         labels = [value for value in counts if value not in ("", outside)]
         # A column of tags: the file is read with scheme "auto".
-        if any(len(value) > 1 and tags.is_tag(value) for value in labels):
+        if outside.casefold() in _OUTSIDE and any(
+            len(value) > 1 and tags.is_tag(value) for value in labels
+        ):
             return None
         # Only beside O, labels may have several words, which a table of measurements may have too.
         pattern = _LABEL_OF_WORDS if outside == "O" else _LABEL

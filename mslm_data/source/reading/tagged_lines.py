@@ -150,15 +150,17 @@ class TagColumns:
         return fields[self.word], tag
 
     def is_wordless(self, line: str) -> bool:
-        """Return whether a row has a TAB and no word, and no mention begins with it.
+        """Return whether a row has no word, and no mention begins with it.
 
         Some files have a row for each space, with the tag of the words around it.
         """
-        fields = line.split("\t")
+        fields = split_fields(line)
         if len(fields) <= max(self.word, self.tag) or fields[self.word].strip(BLANKS):
             return False
         tag = fields[self.tag].strip(BLANKS)
-        return tag == "O" or (self.is_tag is tags.is_tag and tag.startswith(("I-", "I_")))
+        return tag in ("O", "o") or (
+            self.is_tag is tags.is_tag and tag.startswith(("I-", "I_", "i-", "i_"))
+        )
 
     def is_comment(self, line: bytes) -> bool:
         """Return whether a line that begins with `#` or with one of `beginnings` is a comment.

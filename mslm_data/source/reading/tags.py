@@ -16,8 +16,11 @@ import numpy.typing as npt
 
 from mslm_data.data import bio
 
-TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
-"""A tag: O, or a prefix, alone or followed by `-` or `_` and a label."""
+TAG = re.compile(
+    r"(?:(?P<prefix>[BIESLUMW]|[bieslumw](?=[-_]))(?:[-_](?P<label>.+))?|(?P<outside>[Oo]))\Z"
+)
+"""A tag: O, or a prefix, alone or followed by `-` or `_` and a label. O and a prefix with a label
+may be in lower case."""
 
 SUFFIXED = re.compile(r"(?P<label>.+)[-_](?P<prefix>[BIESLUMW])\Z")
 """A tag that ends with its prefix, such as `LOC-B`."""
@@ -59,7 +62,7 @@ def parse(tag: str) -> tuple[str, str] | None:
     match = TAG.match(tag)
     if match is None:
         return None
-    return match["prefix"] or "O", match["label"] or ""
+    return (match["prefix"] or "O").upper(), match["label"] or ""
 
 
 def is_tag(tag: str) -> bool:

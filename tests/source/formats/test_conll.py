@@ -1231,3 +1231,14 @@ def test_settle__asks_about_a_file_without_tags(tmp_path: Path) -> None:
         "out: assign files to splits with [source] splits, such as splits = { train = "
         "['*train.txt'], validation = ['*dev.txt'] }"
     )
+
+
+@pytest.mark.parametrize("row", [" O", "  O", "\tO", " I-X", " o"])
+def test_read__skips_rows_of_spaces_without_a_word(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"Had O\n{row}\ngout B-X\n\n")
+
+    (found,) = Conll().read(Part(str(path)))
+
+    assert isinstance(found, Document)
+    assert [found.text[span.start : span.end] for span in found.spans] == ["gout"]

@@ -533,6 +533,7 @@ def test_recognises__wants_entities_under_an_unusual_ending() -> None:
     assert Conllu().sniff(Sample(Path("a.conll"), head)).why != ""
     assert Conllu().sniff(Sample(Path("a.conll"), misc("_", "_").encode())).why == ""
     assert Conllu().sniff(Sample(Path("a.conllu"), misc("_", "_").encode())).why != ""
+    assert Conllu().sniff(Sample(Path("a.conllu"), misc("B-X", "O").encode())).why == ""
 
 
 def test_conllu__finds_the_scheme_of_a_file_with_an_empty_document(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_read__knows_iob1(tmp_path: Path) -> None:
 def test_read__refuses_a_table_without_the_columns(tmp_path: Path, name: str) -> None:
     separator = "\t" if name == "f.tsv" else ","
 
-    with pytest.raises(SourceError, match=f"{name}:1: .* sentence_column"):
-        read(tmp_path, "word,tag\na,O\n".replace(",", separator), name=name)
+    with pytest.raises(SourceError, match=f"{name}:1: .* word_column"):
+        read(tmp_path, "sent,tag\na,O\n".replace(",", separator), name=name)
     with pytest.raises(SourceError, match="document_column"):
         read(
             tmp_path,
@@ -157,12 +157,26 @@ def test_read__refuses_a_table_without_the_columns(tmp_path: Path, name: str) ->
         )
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_read__ends_sentences_at_blank_rows_without_their_column(
+    tmp_path: Path, separator: str
+) -> None:
+    table = "word,pos,label\na,X,O\nb,X,B-X\n,,\nc,X,I-X\nd,X,B-Y\n".replace(",", separator)
+    sample = Sample(tmp_path / "f.csv", table.encode())
+
+    records = read(tmp_path, table)
+
+    assert TokenTable().sniff(sample).why == "its header names a word and a tag"
+    assert [record.text for record in records if isinstance(record, Document)] == ["a b", "c d"]
+
+
 def test_recognises__its_header(tmp_path: Path) -> None:
     assert (
         TokenTable().sniff(Sample(tmp_path / "f.csv", b'"Sentence #",Word,POS,Tag\n1,a,NN,O\n')).why
     )
     assert TokenTable().sniff(Sample(tmp_path / "f.tsv", b"sent_id\ttoken\tner\n1\ta\tO\n")).why
     assert not TokenTable().sniff(Sample(tmp_path / "f.csv", b"word,tag\na,O\n")).why
+    assert not TokenTable().sniff(Sample(tmp_path / "f.csv", b"word,tag\na,NN\nb,B-X\n" * 3)).why
     assert not TokenTable().sniff(Sample(tmp_path / "f.tsv", b"a\tO\nb\tB-X\n")).why
 
 

@@ -40,17 +40,22 @@ TAGS = [
 
 
 @pytest.mark.parametrize(
-    "tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--"]
+    "tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--", "o", "b-X"]
 )
 def test_is_tag__takes_all_schemes(tag: str) -> None:
     assert is_tag(tag)
 
 
 @pytest.mark.parametrize(
-    "tag", ["", "o", "OO", "O-X", "B-", "BX", "b-X", "NN", "X-B", " B-X", "B-X\n", "['D003000']"]
+    "tag",
+    ["", "b", "i", "OO", "O-X", "B-", "b-", "BX", "NN", "X-B", " B-X", "B-X\n", "['D003000']"],
 )
 def test_is_tag__refuses_others(tag: str) -> None:
     assert not is_tag(tag)
+
+
+def test_decode__reads_prefixes_in_lower_case() -> None:
+    assert decode(["o", "b-X", "i-X"], untyped="") == ([WordSpan(1, 3, "X")], 0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from msgspec import Meta
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
+from mslm_data.log import plain
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
     Container,
@@ -48,6 +49,7 @@ from mslm_data.source.reading.shapes.mention_forms import (
     may_list_words,
 )
 from mslm_data.source.reading.shapes.texts import TEXT
+from mslm_data.source.reading.splits import keep_only
 from mslm_data.source.reading.versions import OTHER_VERSION, UNAPPROVED, Version
 
 _ROWS_TRIED = 20
@@ -221,12 +223,13 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
         """
         column = self.mentions_column
         if column != "auto":
-            lacking = [path for path in paths if not self._has_column(path, column)]
-            if lacking and len(lacking) < len(paths):
+            others = [path for path in paths if self._has_column(path, column)]
+            lacking = [path for path in paths if path not in others]
+            if lacking and others:
                 raise SourceError(
-                    f"{lacking[0].name}: expected rows with column {cells.quote_column(column)}, "
-                    "as other files have, found none in its first rows; if the file has no "
-                    "mentions, exclude it with [source] splits"
+                    f"{plain(lacking[0].name)}: expected rows with column "
+                    f"{cells.quote_column(column)}, as other files have, found none in its first "
+                    f"rows; if the file has no mentions, {keep_only(others)}"
                 )
         return {}
 

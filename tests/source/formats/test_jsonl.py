@@ -410,3 +410,12 @@ def test_read__takes_a_pair_for_one_row(
 
     assert texts([path]) == number * [("Had gout.", ["gout"])]
     assert JsonLines().sniff(Sample(path, path.read_bytes())).why
+
+
+def test_sniff__knows_texts_in_segments_by_their_labels() -> None:
+    bare = {"data": [{"text": "Nothing."}]}
+    row = {"data": [{"text": "Had "}, {"text": "gout", "entity": "D"}]}
+
+    assert JsonLines().sniff(Sample(Path("a.jsonl"), json.dumps(bare).encode())).why == ""
+    both = f"{json.dumps(bare)}\n{json.dumps(row)}".encode()
+    assert JsonLines().sniff(Sample(Path("a.jsonl"), both)).why

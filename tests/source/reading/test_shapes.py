@@ -364,6 +364,14 @@ TEXT = "Had gout in 1990."
 GOUT = Span(4, 8, "Disease")
 REGION = {"start": 4, "end": 8, "text": "gout", "labels": ["Disease"]}
 EXAMPLES: dict[str, list[Any]] = {
+    "texts in segments": [
+        {
+            "id": 1,
+            "title": "A",
+            "segments": ["Had ", {"t": "gout", "label": "Disease"}, " in 1990."],
+        },
+        {"data": [{"text": "Had "}, {"text": "gout", "entity": "Disease"}, {"text": " in 1990."}]},
+    ],
     "GLiNER": [
         {"tokenized_text": ["Had", "gout", "in", "1990."], "ner": [[1, 1, "Disease"]]},
     ],

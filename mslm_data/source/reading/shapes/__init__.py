@@ -32,6 +32,7 @@ SHAPES: tuple[Shape, ...] = (
     words.WORDS_WITH_TAGS,
     texts.BIGBIO,
     texts.DOCCANO,
+    texts.SEGMENTS,
     texts.TEXT,
 )
 """A row has the first shape that fits it."""

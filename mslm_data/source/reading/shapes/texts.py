@@ -14,6 +14,7 @@ from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import NAME_THE_TEXT, NO_TOKEN, RecordError
 from mslm_data.source.reading.shapes.base import MENTIONS, TEXTS, RowsFile, Shape
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions, read_mentions
+from mslm_data.source.reading.standoff import Annotation
 from mslm_data.source.reading.versions import IGNORED, REJECTED, UNANNOTATED, Version
 
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
@@ -115,6 +116,70 @@ TEXT = Shape(  # text, entities [[start, end, label]]
     is_complete=False,
     why="its rows have text with mentions",
     shows=_has_text_and_mentions,
+)
+
+
+# A text in segments -------------------------------------------------------------------------------
+
+_SEGMENTS = ("segments", "data")
+_SEGMENT_TEXTS = ("text", "t", "value", "content", "words", "word")
+
+
+def _find_segments(row: Cells) -> str:
+    """Return the column with the segments of a text, "" if there is none."""
+    if any(isinstance(row.get(name), str) for name in TEXTS):
+        return ""
+    found = [name for name, value in row.items() if _are_segments(value, name)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _are_segments(values: object, column: str) -> bool:
+    """Return whether values are texts and objects with a text, some with a label and some not.
+
+    In a column of a known name they may lack labels.
+    """
+    if not isinstance(values, list) or not values:
+        return False
+    segments = [*map(_read_segment, values)]
+    have_label = {bool(segment[1]) for segment in segments if segment}
+    are_both = have_label == {True, False} or column in _SEGMENTS
+    return all(segments) and are_both
+
+
+def _read_segment(value: object) -> tuple[str, str] | None:
+    """Return the text and the label of a segment, None for another value."""
+    if isinstance(value, str):
+        return value, ""
+    if not isinstance(value, Mapping) or look_like_mentions([value]):
+        return None
+    text = value.get(cells.first_filled(value, _SEGMENT_TEXTS) or "")
+    label = value.get(cells.first_filled(value, cells.LABELS) or "", "")
+    return (text, label) if isinstance(text, str) and isinstance(label, str) else None
+
+
+def _read_segments(row: Cells, _: RowsFile, found: Findings) -> None:
+    """Read the segments of a text. Those with a label are mentions."""
+    pieces: list[str] = []
+    place = 0
+    for value in row[_find_segments(row)]:
+        text, label = _read_segment(value) or ("", "")
+        if label:
+            found.mentions.append(Annotation([(place, place + len(text))], label))
+        pieces.append(text)
+        place += len(text)
+    found.text = "".join(pieces)
+    found.is_exact = True
+
+
+SEGMENTS = Shape(  # segments ["Had ", {text: "gout", label: "X"}]
+    name="texts in segments",
+    fits=lambda row: bool(_find_segments(row)),
+    read=_read_segments,
+    texts=frozenset(TEXTS),
+    columns=frozenset(_SEGMENTS),
+    shows=lambda row: any(
+        (segment := _read_segment(value)) and segment[1] for value in row[_find_segments(row)]
+    ),
 )
 
 

@@ -148,6 +148,27 @@ def test_document__reads_mentions_in_every_form(entities: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "entities",
+    [
+        [
+            {
+                "type": "D",
+                "mentions": [{"fragments": [{"start": 0, "end": 3}, {"start": 9, "end": 13}]}],
+            }
+        ],
+        [{"label": "D", "fragments": [[0, 3], [9, 13]]}],
+        {"D": [{"ranges": [[0, 3], [9, 13]]}]},
+        [{"type": "D", "offsets": [[0, 3], [9, 13]]}],
+    ],
+)
+def test_document__joins_the_parts_of_a_mention(entities: Any) -> None:
+    found = document({"text": "Big, old gout.", "entities": entities})
+
+    assert found.spans == (Span(0, 13, "D"),)
+    assert found.adjusted == {"discontinuous": 1}
+
+
+@pytest.mark.parametrize(
     ("option", "starts", "reasons"),
     [
         ("once", [22], ["without offsets, and its words occur several times"]),

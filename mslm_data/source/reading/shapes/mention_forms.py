@@ -42,6 +42,10 @@ ENDS = (
 )
 _RANGES = ("offsets", "span", "position", "range", "indices")
 """Keys of a range, or of several."""
+_PARTS = ("offsets", "fragments", "parts", "pieces")
+_GROUPS = ("mentions", "points", "instances", "occurrences", "spans", "entities", "annotations")
+"""Keys of the ranges of one mention, and of several mentions. Under another key, ranges are those
+of one mention if their object is in a group that has the label."""
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 WORDS = ("text", "entity_value")
 _WORDS_ALONE = (
@@ -305,9 +309,12 @@ def flatten(
             yield from flatten(_listed(inner, keys), keys, depth=depth - 1, **around)
         return
     for item in cells.objects(value):
-        within = _find_within(item)
+        name, within = _find_within(item)
         if within is not None:
             own = _value(item, cells.LABELS) if isinstance(item, Mapping) else None
+            if name and name not in _GROUPS and (name in _PARTS or own is None is not label):
+                yield Item({**item, _PARTS[0]: [*map(_read_range, within)]}, label, words)
+                continue
             inherited = label if own is None else own
             yield from flatten(within, keys, label=inherited, words=words, depth=depth - 1)
         elif isinstance(item, Mapping | list) or (isinstance(item, str) and label is not None):
@@ -326,18 +333,36 @@ def _listed(value: object, keys: Set[str]) -> object:
     return [value] if is_mention or isinstance(value, str) or _are_pair(value) else value
 
 
-def _find_within(item: object) -> object:
-    """Return the mentions in a list of mentions, or in an object without offsets; else None."""
+def _find_within(item: object) -> tuple[str, Any]:
+    """Return the ranges or mentions in a list of them, or in an object without offsets.
+
+    Returns:
+        Their key, "" in a list, and the values; None if there are none.
+    """
     if isinstance(item, list):
         are_lists = bool(item) and all(isinstance(inner, list | Mapping) for inner in item)
-        return item if are_lists else None
+        return "", item if are_lists else None
     if not isinstance(item, Mapping) or not _PLACES.isdisjoint(item):
-        return None
-    found = [value for value in item.values() if look_like_mentions(value) or _are_pairs(value)]
+        return "", None
+    found = [
+        (name, value)
+        for name, value in item.items()
+        if look_like_mentions(value) or _are_pairs(value)
+    ]
     if not found:
-        ranges = [value for value in item.values() if isinstance(value, Mapping)]
-        found = [[value] for value in ranges if _has_range(value, _is_integer)]
-    return found[0] if len(found) == 1 else None
+        found = [
+            (name, [value])
+            for name, value in item.items()
+            if isinstance(value, Mapping) and _has_range(value, _is_integer)
+        ]
+    return found[0] if len(found) == 1 else ("", None)
+
+
+def _read_range(part: object) -> list[int]:
+    """Return the range of a part of a mention."""
+    if isinstance(part, Mapping):
+        return [*cells.pair([_value(part, STARTS), _value(part, ENDS)])]
+    return [*cells.pair(part)]
 
 
 def _find_words(

@@ -6,7 +6,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,7 +20,13 @@ from mslm_data.source.form import Blocks, Container, FilledLines, Findings, Form
 from mslm_data.source.reading import tags
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
-from mslm_data.source.reading.joined_words import JoinedWords, find_joined
+from mslm_data.source.reading.joined_words import (
+    JoinedWords,
+    TagsBeside,
+    find_joined,
+    find_tag_file,
+    read_tag_file,
+)
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation
 
@@ -90,12 +96,12 @@ class _Marks(NamedTuple):
     Attributes:
         syntax: Their syntax.
         names: Names of pairs in the beginning of the file.
-        joined: How words are joined with tags, for syntax "words".
+        words: How lines are split into words and tags, for syntax "words".
     """
 
     syntax: Syntax
     names: set[str]
-    joined: JoinedWords | None = None
+    words: JoinedWords | TagsBeside | None = None
 
     def must_pair(self, mark: _Mark) -> bool:
         """Return whether a mark needs a partner. Else it is a word without one, as `[CLS]` is."""
@@ -123,7 +129,9 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     without a partner set their document aside.
 
     Tags of words are those of CoNLL. Any separator is found. Words without a tag at the end of a
-    line, such as an intent, are left out; others set their document aside.
+    line, such as an intent, are left out; others set their document aside. A file of words may have
+    its tags in a file beside it, line by line: `seq.in` in `seq.out`, `a.words.txt` in `a.tags.txt`
+    or `a.labels.txt`, and `sentences.txt` in `labels.txt` or `tags.txt`.
     """
 
     suffixes = (".txt",)
@@ -144,6 +152,8 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
 
     def sniff(self, sample: Sample) -> Guess:
         """Recognise pairs of marks within text; see `Source.sniff`."""
+        if find_tag_file(sample.path):
+            return Guess("a file beside it has a tag for each of its words")
         texts = _decode_lines(sample.head)
         suffix = Path(sample.path.name.removesuffix(".gz")).suffix.lower()
         if suffix not in _SUFFIXES or not texts or texts[0].startswith(("<?", "<!", '{"', '[{"')):
@@ -154,6 +164,19 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         evident = [guess for guess in guesses if guess.why]
         found = evident or [guess for guess in guesses if guess.problem]
         return found[0] if len(found) == 1 else Guess()
+
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        """Find texts, without the files that have the tags of others; see `Source.find`."""
+        by_split = super().find(inputs)
+        beside = {find_tag_file(path) for paths in by_split.values() for path in paths}
+        return {
+            split: [path for path in paths if path not in beside]
+            for split, paths in by_split.items()
+        }
+
+    def files(self, path: Path) -> Sequence[Path]:
+        """Return a text, and the file with its tags."""
+        return [path, *filter(None, [find_tag_file(path)])]
 
     def records(self, part: Part) -> Iterator[Record | SetAside]:
         """Yield the lines or blocks of a part; see `FormSource.records`."""
@@ -173,6 +196,9 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         Raises:
             SourceError: The beginning of the file does not show the syntax.
         """
+        tag_file = find_tag_file(path)
+        if tag_file and self.syntax in ("auto", "words"):
+            return _Marks("words", set(), read_tag_file(tag_file))
         beginning = self.beginning(path, _BEGINNING)
         joined = _find_joined(beginning)
         if joined and self.syntax in ("auto", "words"):
@@ -196,8 +222,8 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
         """Read each line. A mark without its partner sets the document aside."""
         marks = marks or self.find_marks(record.path)
         document = record.content if self.documents == "block" else [record.content]
-        if marks.joined:
-            self._read_words(document, marks.joined, found)
+        if marks.words:
+            self._read_words(document, marks.words, found)
             return
         paired = []
         found.lost = 0
@@ -228,20 +254,19 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
             offset += len(plain) + 1
 
     def _read_words(
-        self, document: Iterable[NumberedLine], joined: JoinedWords, found: Findings
+        self, document: Iterable[NumberedLine], tagged: JoinedWords | TagsBeside, found: Findings
     ) -> None:
-        """Read lines of words that are joined with tags, each a sentence."""
-        texts = [line.data.decode(errors="replace").split() for line in document]
-        values = [joined.find_tag(word) for words in texts for word in words]
+        """Read lines of words with tags, each a sentence."""
+        values = [tag for line in document for tag in tagged.list_tags(line)]
         found.lost = sum(tag[:1] in ("B", "S", "U") for tag in values)
         found.words = []
         num_words = 0
         for line in document:
             try:
-                words, word_tags = joined.split(decode_utf8(line.data))
+                words, word_tags = tagged.split(line)
             except RecordError as error:
                 raise RecordError(error.reason, line=line.number) from None
-            if joined.are_labels:
+            if tagged.are_labels:
                 spans = tags.runs(word_tags, outside="O")
             else:
                 spans = found.decode(word_tags, untyped=self.untyped)

@@ -307,3 +307,26 @@ def test_sniff__asks_about_links_and_words_in_brackets(line: str) -> None:
 
     assert not guess.why
     assert "set [source] syntax = " in guess.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [("seq.in", "seq.out"), ("a.words.txt", "a.tags.txt"), ("sentences.txt", "labels.txt")],
+)
+def test_read__takes_tags_from_a_file_beside_the_words(
+    name: str, beside: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("Give zorvane\n\n" * 15 + "He left\nOld rats\n")
+    (tmp_path / beside).write_text("O B-DRUG\n\n" * 15 + "O\nB-AGE O\n")
+    (tmp_path / "label").write_text("an_intent\n\n" * 15 + "another\na_third\n")
+
+    assert recognise([tmp_path]).what == "inline"
+    assert Inline().find([tmp_path]) == {"train": [tmp_path / name]}
+    assert Inline().files(tmp_path / name) == [tmp_path / name, tmp_path / beside]
+    *_, first, aside, last = Inline().read(Part(str(tmp_path / name)))
+    assert [words(one) for one in (first, last) if isinstance(one, Document)] == [
+        [("DRUG", "zorvane")],
+        [("AGE", "Old")],
+    ]
+    assert isinstance(aside, SetAside)
+    assert "2 word(s) and 1 tag(s)" in aside.reason.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -45,6 +46,8 @@ _TEXT_IDS = (*_KNOWN["id"], "id")
 _OFFSET = re.compile(r"\s*([0-9]{1,18})\s*")
 _RANGE = re.compile(r"\s*([0-9]{1,18})[\s,:-]+([0-9]{1,18})\s*")
 _RANGE_WITHOUT_COMMA = re.compile(r"\s*([0-9]{1,18})[\s:-]+([0-9]{1,18})\s*")
+_TRIED_TEXTS = 20
+"""Number of texts of a folder whose names are searched in a table."""
 _NO_CONCEPT = "-1"
 _WITHOUT_MENTIONS = NotChosen("without mentions in this table")
 
@@ -222,10 +225,13 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         has_columns = all(
             layout.find(*_KNOWN[role]) is not None for role in ("id", "start", "end", "label")
         )
-        if not has_columns or not self._text_files(sample.path).paths:
+        if not has_columns:
             return Guess()
         why = "its header names a document, a start, an end and a label, and texts lie beside it"
-        return Guess(why)
+        if self._text_files(sample.path).paths:
+            return Guess(why)
+        folders = _find_texts(sample)
+        return Guess(why, {"texts": folders[0]}) if len(folders) == 1 else Guess()
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the tables of mentions of each split; see `Source.find`.
@@ -467,6 +473,34 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
                 "none; set [source] text_id_column and text_columns"
             )
         return doc_column, numbers
+
+
+def _find_texts(sample: Sample) -> list[str]:
+    """Return the folders within or beside that of a table with texts that it names."""
+    head = sample.head.decode(errors="replace")
+    for above in ("", "../"):
+        found = [
+            f"{above}{folder.name}"
+            for folder in _folders(sample.path.parent / above)
+            if any(
+                stem(file) in head for file in itertools.islice(folder.glob("*.txt"), _TRIED_TEXTS)
+            )
+        ]
+        if found:
+            return found
+    return []
+
+
+def _first_texts(folder: Path) -> Iterator[Path]:
+    return itertools.islice(folder.glob("*.txt"), _TRIED_TEXTS)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return iter(())
+    return (path for path in paths if path.is_dir())
 
 
 def _read_id(row: Row) -> str:

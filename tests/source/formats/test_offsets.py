@@ -425,6 +425,19 @@ def test_recognises__a_complete_header_with_texts_beside_it(tmp_path: Path) -> N
     assert Offsets().sniff(Sample(path, b"Red\tB-X\n")).why == ""
 
 
+@pytest.mark.parametrize("folder", ["texts", "../txt"])
+def test_recognises__texts_in_a_folder_nearby(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / "tables" / "m.tsv"
+    (path.parent / folder).mkdir(parents=True)
+    (path.parent / folder / "a.txt").write_text("Red", encoding="utf-8")
+    (tmp_path / "tables" / "others").mkdir()
+    (tmp_path / "tables" / "others" / "unknown.txt").write_text("Red", encoding="utf-8")
+
+    assert Offsets().sniff(Sample(path, f"{HEADER}a\t0\t3\tSign\n".encode())).options == {
+        "texts": folder
+    }
+
+
 @pytest.mark.parametrize("cell", ["0 3;9 13", "0-3, 9-13", "0,3;9,13", "0:3,9:13"])
 def test_read__ranges_are_parted_by_semicolons_or_commas(tmp_path: Path, cell: str) -> None:
     files = {"m.tsv": f"file\tstart\tlabel\na\t{cell}\tSign\n", "a.txt": "red sore skin"}

@@ -16,7 +16,7 @@ from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import ArrowRows, ByFile, Container, Record, TableRows
-from mslm_data.source.formats.row_sources import JSON_ROWS, RowSource
+from mslm_data.source.formats.row_sources import JSON_ROWS, RowSource, guess_columns
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
@@ -177,7 +177,7 @@ class Hub(RowSource, frozen=True, kw_only=True):
         except SourceError:
             return Guess()
         shown = [shape for row in rows if (shape := find_shape(row, SHAPES)).shows(row)]
-        return Guess(shown[0].evidence if shown else "")
+        return Guess(shown[0].evidence) if shown else guess_columns(rows)
 
     def _fetch(self) -> dict[str, list[Path]]:
         """Download the dataset. `datasets` stores it as Arrow files in its cache."""

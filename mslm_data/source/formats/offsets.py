@@ -20,7 +20,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import Container, Findings, FormSource, Record
 from mslm_data.source.reading.cells import Cells, Row
-from mslm_data.source.reading.files import ends_with, stem
+from mslm_data.source.reading.files import ends_with, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, check_id_column, decode_utf8
 from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.standoff import Annotation, OffsetTextSource
@@ -222,10 +222,14 @@ class Offsets(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     def sniff(self, sample: Sample) -> Guess:
         """Recognise a table of mentions beside texts; see `Source.sniff`."""
         layout = find_layout(sample.head, sample.path, self, separator="", header="auto")
-        has_columns = all(
-            layout.find(*_KNOWN[role]) is not None for role in ("id", "start", "end", "label")
-        )
-        if not has_columns:
+        known = {role for role, names in _KNOWN.items() if layout.find(*names) is not None}
+        if not known >= {"start", "end", "label"}:
+            return Guess()
+        own = packed_or_plain(sample.path.with_name(f"{stem(sample.path)}.txt"))
+        if own and "id" not in known:
+            why = "its header names a start, an end and a label, and a text has its name"
+            return Guess(why, {"id_column": "", "texts": "{stem}.txt"})
+        if "id" not in known:
             return Guess()
         why = "its header names a document, a start, an end and a label, and texts lie beside it"
         if self._text_files(sample.path).paths:

@@ -270,6 +270,14 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
         return Guess()
 
 
+def guess_columns(rows: Sequence[Cells]) -> Guess:
+    """Recognise rows with unusual names of columns."""
+    columns = find_columns(rows) if rows else {}
+    if not columns:
+        return Guess()
+    return Guess(f"its rows have a text and, in {columns['mentions_column']}, mentions", columns)
+
+
 @functools.lru_cache(maxsize=2)
 def _settle(
     kind: type[RowSource],
@@ -350,9 +358,8 @@ class JsonLines(RowSource, frozen=True, kw_only=True):
         guess = super().guess(path, rows)
         if guess.why or not rows:
             return guess
-        if columns := find_columns(rows):
-            why = f"its rows have a text and, in {columns['mentions_column']}, mentions"
-            return Guess(why, columns)
+        if (unusual := guess_columns(rows)).why:
+            return unusual
         # Source `text` reads texts alone, but not in an array.
         is_array = ends_with(path, ".json")
         return Guess(problem=find_problem(rows) or (_NO_MENTIONS if is_array else ""))
@@ -453,7 +460,7 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
         name: None
         for row in first
         for name, value in row.items()
-        if name not in TEXT.ignored and (look_like_mentions(value) or may_list_words(value))
+        if name not in TEXT.ignored and (look_like_mentions(value) or may_list_words(value, name))
     }
 
     # Try every pair of columns: only one may place all mentions.
@@ -461,7 +468,7 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
     options = [
         {"text_column": text, "mentions_column": column}
         for text, column in pairs
-        if text != column
+        if text.partition(".")[0] != column
         and all(map(cells.can_be_shown, (text, column)))
         and _are_read(first, text, column)
     ]

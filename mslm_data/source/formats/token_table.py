@@ -123,6 +123,8 @@ class TokenTable(FormSource, TextSource, frozen=True, kw_only=True):
             return Guess()
         if found["sentence"] is not None:
             return Guess("its header names a sentence, a word and a tag")
+        if layout.separator == "\t":  # source `conll` reads it, with its header
+            return Guess()
         values = _column(sample.head, layout, found["tag"])
         num_tags = sum(map(tags.is_tag, values))
         has_labels = any(len(value) > 1 for value in values if tags.is_tag(value))

@@ -21,7 +21,8 @@ Cells = Mapping[str, Any]
 
 LABELS = (
     *("label", "labels", "type", "tag", "entity_type", "label_type", "category", "class"),
-    *("entity_label", "entity_group", "tag_name", "entity-type", "entityType", "entity"),
+    *("entity_label", "entity_group", "tag_name", "entity-type", "entityType"),
+    *("display_name", "displayName", "entity"),
 )
 """Keys of a mention's label. The first one in a mention is used."""
 
@@ -34,6 +35,7 @@ _LITERAL = re.compile(
 )
 """Lists, tuples and objects in Python's notation, without operators. Values need commas between
 them, as Python joins neighbouring texts, which numpy writes."""
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
 
 
@@ -193,13 +195,18 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
 
 
 def pair(value: object) -> tuple[int, int]:
-    """Return `[start, end]` as a tuple."""
+    """Return `[start, end]` as a tuple. The integers may be written as texts."""
     if isinstance(value, list | tuple) and len(value) == 2:
         start, end = value
-        # `type` instead of `isinstance`, because True is an int.
-        if type(start) is int and type(end) is int:
-            return start, end
+        if is_number(start) and is_number(end):
+            return int(start), int(end)
     raise RecordError(f"expected offsets as two integers, start and end, got {_kind(value)}")
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a whole number, which may be written as a text."""
+    # `type` instead of `isinstance`, because True is an int.
+    return type(value) is int or (isinstance(value, str) and _NUMBER.match(value) is not None)
 
 
 def _kind(value: object) -> str:

@@ -233,6 +233,11 @@ class _Column:
         return sum(map(_has_letter, self.values)) / len(self.values)
 
     @cached_property
+    def are_numbers(self) -> bool:
+        """Whether all values are numbers."""
+        return all(map(str.isdecimal, self.values))
+
+    @cached_property
     def numbers_rows(self) -> bool:
         """Whether the values number the rows of each sentence.
 
@@ -523,7 +528,12 @@ def _find_words(rows: FirstRows, columns: Sequence[_Column], tagged: Sequence[in
     elif others and columns[first].numbers_rows and not (is_short and width <= _FEW_COLUMNS):
         found = others[0]
 
-    # The column may hold sentence numbers or offsets, or the file may have no words.
+    # Offsets precede words.
+    lettered = [n for n in range(found + 1, width) if n not in tagged and columns[n].letters]
+    if lettered and len(rows.numbers) >= _NOT_ALL_NUMBERS and columns[found].are_numbers:
+        found = lettered[0]
+
+    # The column may hold sentence numbers or others, or the file may have no words.
     has_others = any(number not in tagged for number in range(found + 1, width))
     if len(rows.numbers) >= _NOT_ALL_NUMBERS and has_others and not columns[found].letters:
         raise RecordError(

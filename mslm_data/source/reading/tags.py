@@ -17,10 +17,11 @@ import numpy.typing as npt
 from mslm_data.data import bio
 
 TAG = re.compile(
-    r"(?:(?P<prefix>[BIESLUMW]|[bieslumw](?=[-_]))(?:[-_](?P<label>.+))?|(?P<outside>[Oo]))\Z"
+    r"(?:(?P<prefix>[BIESLUMW]|[bieslumw](?=[-_]))"
+    r"(?:(?:[-_]|[ :](?=[^\W\d_]))(?P<label>.+))?|(?P<outside>[Oo]))\Z"
 )
-"""A tag: O, or a prefix, alone or followed by `-` or `_` and a label. O and a prefix with a label
-may be in lower case."""
+"""A tag: O, or a prefix, alone or followed by `-`, `_`, `:` or a space and a label. O and a prefix
+with a label may be in lower case."""
 
 SUFFIXED = re.compile(r"(?P<label>.+)[-_](?P<prefix>[BIESLUMW])\Z")
 """A tag that ends with its prefix, such as `LOC-B`."""

@@ -340,7 +340,7 @@ def test_read__takes_an_object_for_a_row_else(tmp_path: Path, value: object) -> 
     assert [*JsonLines().first_rows(path)] == [value]
 
 
-@pytest.mark.parametrize("column", ["entities", "found"])
+@pytest.mark.parametrize("column", ["entities", "my_entities"])
 def test_sniff__finds_mentions_without_offsets(column: str) -> None:
     row = {"text": "Had gout and rash.", column: {"D": ["gout", "rash"]}}
     guess = JsonLines().sniff(Sample(Path("a.jsonl"), json.dumps(row).encode()))
@@ -419,3 +419,31 @@ def test_sniff__knows_texts_in_segments_by_their_labels() -> None:
     assert JsonLines().sniff(Sample(Path("a.jsonl"), json.dumps(bare).encode())).why == ""
     both = f"{json.dumps(bare)}\n{json.dumps(row)}".encode()
     assert JsonLines().sniff(Sample(Path("a.jsonl"), both)).why
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"text": "Had gout.", "words": {"first": "Had", "last": "gout"}},
+        {"question": "Had he gout?", "answers": {"text": ["gout"], "answer_start": [7]}},
+        {"snippet": {"content": "Had gout."}, "url": "http://a.b"},
+    ],
+)
+def test_sniff__takes_other_texts_for_no_mentions(row: Any) -> None:
+    assert not JsonLines().sniff(Sample(Path("a.jsonl"), json.dumps(row).encode() * 3)).why
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_sniff__finds_columns_of_unusual_names(name: str, tmp_path: Path) -> None:
+    row = {"Own": "Had gout.", "Found": [{"BeginOffset": "4", "EndOffset": "8", "Type": "D"}]}
+    path = tmp_path / name
+    path.write_text(json.dumps(row) + "\n")
+    if name == "a.csv":
+        path.write_text("own,found\nHad gout.,\"[(4, 8, 'D')]\"\n")
+    source = Hub if name == "a.csv" else JsonLines
+    guess = source().sniff(Sample(path, path.read_bytes()))
+
+    (found,) = source(**guess.options).read(Part(str(path)))
+
+    assert isinstance(found, Document)
+    assert found.spans == (Span(4, 8, "D"),)

@@ -425,6 +425,16 @@ def test_recognises__a_complete_header_with_texts_beside_it(tmp_path: Path) -> N
     assert Offsets().sniff(Sample(path, b"Red\tB-X\n")).why == ""
 
 
+def test_recognises__a_table_for_a_text(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("Red")
+    (tmp_path / "m.csv").write_text("start,end,label\n0,3,Sign\n")
+    guess = Offsets().sniff(Sample(tmp_path / "m.csv", b"start,end,label\n0,3,Sign\n"))
+
+    (found,) = Offsets(**guess.options).read(Part(str(tmp_path / "m.csv")))
+
+    assert spans(found) == (Span(0, 3, "Sign"),)
+
+
 @pytest.mark.parametrize("folder", ["texts", "../txt"])
 def test_recognises__texts_in_a_folder_nearby(tmp_path: Path, folder: str) -> None:
     path = tmp_path / "tables" / "m.tsv"

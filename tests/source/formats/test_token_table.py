@@ -166,7 +166,8 @@ def test_read__ends_sentences_at_blank_rows_without_their_column(
 
     records = read(tmp_path, table)
 
-    assert TokenTable().sniff(sample).why == "its header names a word and a tag"
+    # `conll` reads tables with TABs.
+    assert bool(TokenTable().sniff(sample).why) == (separator != "\t")
     assert [record.text for record in records if isinstance(record, Document)] == ["a b", "c d"]
 
 

@@ -40,7 +40,23 @@ TAGS = [
 
 
 @pytest.mark.parametrize(
-    "tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--", "o", "b-X"]
+    "tag",
+    [
+        "O",
+        "B",
+        "I",
+        "S",
+        "B-Disease",
+        "I_GENE",
+        "B-a b",
+        "E-X-Y",
+        "U-1",
+        "B--",
+        "o",
+        "b-X",
+        "B X",
+        "I:X",
+    ],
 )
 def test_is_tag__takes_all_schemes(tag: str) -> None:
     assert is_tag(tag)

@@ -63,6 +63,8 @@ USUAL_TAGS = ("ner_tags", "tags", "labels")
 OTHER_TAGS = ("ner", "ner_tag", "bio_tags", "iob_tags", "word_labels", "tag", "label")
 """Columns of a tag for each word. The other ones may hold something else."""
 
+_OF_MENTIONS = re.compile(r"ent|ner|mention|annot|label|tag|span|gold|output|answer")
+"""Parts of the names of columns of mentions."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in field names that show that the field does not count characters."""
@@ -166,6 +168,8 @@ def _read_object(item: Item, column: str, file: RowsFile, found: Findings) -> Se
     `{offsets, text, type}`, and words without offsets.
     """
     row: Cells = item.value
+    if _KEYS.isdisjoint(row):
+        row = {f"{name[:1].lower()}{name[1:]}": value for name, value in row.items()}
     option = file.options.label_key
     key = option or cells.first_filled(row, cells.LABELS) or ""
     fragments = _fragments(row, file, found)
@@ -194,6 +198,7 @@ def _labelled(
     if isinstance(label, str):
         return (annotation._replace(label=label),)
     labels = label if isinstance(label, list) else [label]
+    labels = [one.get("value", "") if isinstance(one, Mapping) else one for one in labels]
     names = ["" if name is None else file.name(name, column) for name in labels]
     return [annotation._replace(label=name) for name in names or [""]]
 
@@ -211,17 +216,23 @@ def _fragments(row: Cells, file: RowsFile, found: Findings) -> Sequence[tuple[in
         value = row.get(name)
         if isinstance(value, list) and value:
             return cells.pairs(value if isinstance(value[0], list) else [value])
-    if start is None and end is None:
-        return _guess_fragments(row)
+    if start is None or end is None:
+        guessed = _guess_fragments(row)
+        if guessed or start is end:
+            return guessed
     return cells.pairs([[start, end]])
 
 
 def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
     """Return the range of a mention with unusual keys, such as `offset` and `length`."""
     names = {name: words for name in row if _OF_OTHERS.isdisjoint(words := _split_name(str(name)))}
-    starts = [row[name] for name, words in names.items() if _begins(words, _FIRST)]
-    ends = [row[name] for name, words in names.items() if _begins(words, _LAST)]
     lengths = [row[name] for name, words in names.items() if _begins(words, _LENGTH)]
+    ends = [row[name] for name, words in names.items() if _begins(words, _LAST)]
+    starts = [
+        row[name]
+        for name, words in names.items()
+        if _begins(words, _FIRST) and not _begins(words, (*_LAST, *_LENGTH))
+    ]
     if len(starts) == len(ends) == 1:
         return (cells.pair([*starts, *ends]),)
     if len(starts) == len(lengths) == 1:
@@ -440,13 +451,18 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     )
 
 
-def may_list_words(value: object) -> bool:
-    """Return whether a value may be mentions without offsets: each has words and a label."""
+def may_list_words(value: object, column: str) -> bool:
+    """Return whether a value may be mentions without offsets: each has words and a label.
+
+    An object of texts may be anything, unless the name of its column says that it is of mentions.
+    """
     try:
         found = [*flatten(parse_json_text(value), _KEYS)]
     except RecordError:
         return False
-    return bool(found) and all(map(_has_words_and_label, found))
+    is_named = _OF_MENTIONS.search(column.lower()) is not None
+    are_alone = any(isinstance(item.value, str) for item in found)
+    return bool(found) and (is_named or not are_alone) and all(map(_has_words_and_label, found))
 
 
 def _has_words_and_label(item: Item) -> bool:
@@ -552,8 +568,7 @@ def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    # `type` instead of `isinstance`, because True is an int.
-    return type(value) is int
+    return cells.is_number(value)
 
 
 def _are_integers(values: object) -> bool:
@@ -563,4 +578,6 @@ def _are_integers(values: object) -> bool:
 def _is_triple(item: object) -> bool:
     if not isinstance(item, list) or not 3 <= len(item) <= 5:
         return False
-    return sum(map(_is_integer, item)) == 2 and any(isinstance(value, str) for value in item)
+    # `type` instead of `isinstance`, because True is an int.
+    num_integers = sum(type(value) is int for value in item)
+    return num_integers == 2 and any(isinstance(value, str) for value in item)

@@ -44,8 +44,6 @@ from mslm_data.api.loading import Shards, load
 from mslm_data.batches.batches import Batches
 from mslm_data.torch import (
     MaskedDataset,
-    MaskEpochCallback,
-    MaskingCollator,
     MslmModel,
     MslmTrainer,
     encoder_inputs,
@@ -86,9 +84,9 @@ class Turn:
         encoder: A key of `ENCODERS`.
         steps: Number of measured steps.
         seed: Seed of weights, row order and masks. Default: 0.
-        rows: Batch size of "peer" and "trainer". Default: 32.
+        rows: Batch size of "peer". Default: 32.
         rate: Learning rate. Default: 1e-4.
-        shape: Options of `MaskedDataset.loader` ("loop") or `MaskingCollator` ("trainer").
+        shape: Options of `MaskedDataset.loader`, except for "peer".
     """
 
     who: str
@@ -165,19 +163,14 @@ def _compare(
     """
     split = shards["train"]
     tokens = round(rows * split.record.tokens / len(split))
-    width = 256
     forms: dict[str, tuple[str, dict[str, Any], str]] = {
         "length buckets": ("loop", {"batch_size": rows, "bucketed": True}, f"{rows} rows a step"),
         "flat rows": ("loop", {"batch_tokens": tokens, "flat": True}, f"{tokens:,} tokens a step"),
-        "packed rows": (
-            "loop",
-            {"batch_size": max(1, round(tokens / width)), "row_tokens": width},
-            f"{max(1, round(tokens / width))} packed rows of {width} tokens a step",
-        ),
     }
     if in_trainer:
-        caption = f"`MslmTrainer` and `MaskingCollator(flat=True)`, {rows} rows a step"
-        forms["flat rows in the Trainer"] = ("trainer", {"flat": True}, caption)
+        shape = {"batch_tokens": tokens, "flat": True}
+        caption = f"`MslmTrainer`, {tokens:,} tokens a step"
+        forms["flat rows in the Trainer"] = ("trainer", shape, caption)
 
     about: dict[str, Any] = {"folder": str(shards.folder), "encoder": encoder, "rows": rows}
     # Ours is several times as fast: three times the steps give turns of similar length.
@@ -243,15 +236,15 @@ def _outside_row(title: str, measured_by_form: Sequence[Measured]) -> Row:
 
 
 def _padding(shards: Shards) -> Row:
-    """Compare the share of padding of packed rows with that of padded rows in random order."""
+    """Compare the share of padding of bucketed batches with that of rows in random order."""
     return row_at_most(
-        "padding of packed rows",
-        _padding_percent(shards, batch_size=8, row_tokens=1024),
-        2,
+        "padding of bucketed batches",
+        _padding_percent(shards, batch_tokens=4_096, bucketed=True),
+        7,
         unit="%",
-        what="8 packed rows of 1,024 tokens a step, over a whole epoch; the peer is batches of 32 "
-        "rows in random order, each padded to its longest. Less is better.",
-        peer=_padding_percent(shards, batch_size=32),
+        what="rows of similar length, 4,096 tokens a step, over a whole epoch; the peer is batches "
+        "of 32 rows in random order, each padded to its longest. Less is better.",
+        peer=_padding_percent(shards, batch_size=32, bucketed=False),
     )
 
 
@@ -271,7 +264,7 @@ def _losses(shards: Shards) -> Row:
         "rate": 1e-3,
     }
     turns = {
-        "ours": Turn(who="trainer", shape={"flat": True}, **about),
+        "ours": Turn(who="trainer", shape={"batch_size": 16, "flat": True}, **about),
         "peer": Turn(who="peer", **about),
     }
     ends: dict[str, list[float]] = {name: [] for name in turns}
@@ -363,10 +356,8 @@ def _without_end(loader: Any) -> Iterator[Any]:
 def _trainer(turn: Turn, shards: Shards) -> Measured:
     """Train an `MslmModel` by `MslmTrainer`."""
     model = _wrapped(turn, shards)
-    dataset = MaskedDataset(shards["train"], "bert", seed=turn.seed)
-    return _trained(
-        turn, MslmTrainer, model, dataset, MaskingCollator(**turn.shape), [MaskEpochCallback()]
-    )
+    loader = MaskedDataset(shards["train"], "bert", seed=turn.seed).loader(**turn.shape)
+    return _trained(turn, MslmTrainer, model, loader, None)
 
 
 def _peer(turn: Turn, shards: Shards) -> Measured:
@@ -380,7 +371,7 @@ def _peer(turn: Turn, shards: Shards) -> Measured:
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=_RATE / 100)
     with tempfile.TemporaryDirectory() as scratch:
         table = usual_table(shards, Path(scratch))
-        return _trained(turn, Trainer, _encoder(turn, shards), table, collator, [])
+        return _trained(turn, Trainer, _encoder(turn, shards), table, collator)
 
 
 def _trained(
@@ -388,17 +379,16 @@ def _trained(
     trainer: Callable[..., Any],
     model: Any,
     dataset: Any,
-    collator: Callable[[Any], dict[str, Any]],
-    callbacks: list[Any],
+    collator: Callable[[Any], dict[str, Any]] | None,
 ) -> Measured:
     """Run a Trainer and measure its steps."""
     clock = Clock()
     tokens: list[int] = []
 
-    def counted(rows: Any) -> dict[str, Any]:
-        batch = collator(rows)
+    def count(_: Any, __: Any, batch: dict[str, Any]) -> None:
         tokens.append(int(batch["attention_mask"].sum()))
-        return batch
+
+    model.register_forward_pre_hook(count, with_kwargs=True)
 
     class Steps(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -427,8 +417,8 @@ def _trained(
             model=model,
             args=options,
             train_dataset=dataset,
-            data_collator=counted,
-            callbacks=[*callbacks, Steps()],
+            data_collator=collator,
+            callbacks=[Steps()],
         )
         table_rows.train()
     losses = [entry["loss"] for entry in table_rows.state.log_history if "loss" in entry]

@@ -80,7 +80,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     notes = [f"Loaders: {len(shards['train']):,} sequences, the input {_COPIES} times"]
 
     table = usual_table(shards, scratch)
-    rows = [row for workers in (0, 2) for row in _usual(shards, table, tokenizer, workers)]
+    rows = _usual(shards, table, tokenizer)
 
     # Streaming peers convert these rows, and must return rows of the same digest.
     digest = _write_rows(shards, inputs, scratch)
@@ -148,50 +148,41 @@ def _memory(peer: str, ours: float, theirs: float) -> Row:
     )
 
 
-def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row]:
-    """Compare `MaskedLoader`, and a DataLoader over `MaskedDataset`, with one over `datasets`."""
+def _usual(shards: Shards, table: Any, tokenizer: Any) -> list[Row]:
+    """Compare `MaskedLoader` with a DataLoader over `datasets`, without and with workers."""
     dataset = _masked(shards)
-    options: dict[str, Any] = {"batch_size": SIZE, "shuffle": True, "num_workers": workers}
-    ours = dataset.loader(SIZE, workers=workers)
-    plain = DataLoader(dataset, collate_fn=MaskingCollator(), **options)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
-    peer = DataLoader(table.with_format("torch"), collate_fn=collator, **options)
+    ours = dataset.loader(SIZE)
+    options: dict[str, Any] = {
+        "batch_size": SIZE,
+        "shuffle": True,
+        "collate_fn": DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15),
+    }
+    rows = table.with_format("torch")
+    peers = {workers: DataLoader(rows, num_workers=workers, **options) for workers in (0, 2)}
 
     rates = in_turn(
         {
-            "loader": _turns(_epochs(ours), 100 if workers else len(ours)),
-            "plain": _turns(_epochs(plain, dataset), 100 if workers else 500),
-            "peer": _turns(lambda _: peer, 100),
+            "ours": _turns(_epochs(ours), len(ours)),
             "limit": _writes(dataset),
+            **{
+                f"peer {workers}": _turns(partial(_same, peer), 100)
+                for workers, peer in peers.items()
+            },
         },
         rounds=5,
     )
 
-    # The limit runs in the main process, so it is comparable only without workers.
-    loader_rates = {"ours": rates["loader"], "peer": rates["peer"]}
-    if not workers:
-        loader_rates["limit"] = rates["limit"]
-
-    workers_ = _workers(workers)
-    peer_caption = (
-        "the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
-        f"stores, a shuffling DataLoader, {workers_}, and the MLM collator."
-    )
     return [
         make_row(
-            f"into a training loop, {workers_}: `MaskedLoader`, peer datasets",
-            loader_rates,
+            f"into a training loop: `MaskedLoader`, peer datasets ({_workers(workers)})",
+            {"ours": rates["ours"], "peer": rates[f"peer {workers}"], "limit": rates["limit"]},
             unit="batches",
-            what=f"{_caption(shards, workers_)}; {peer_caption}{'' if workers else _LIMIT}",
+            what=f"{_caption(shards)}; the peer is `load_from_disk` with the torch format, the "
+            f"four columns that `run_mlm` stores, a shuffling DataLoader, {_workers(workers)}, and "
+            f"the MLM collator.{_LIMIT}",
             goal=None if workers else Goal(peer=80),
-        ),
-        make_row(
-            f"into a training loop, {workers_}: DataLoader and `MaskingCollator`, peer datasets",
-            {"ours": rates["plain"], "peer": rates["peer"]},
-            unit="batches",
-            what=f"torch's DataLoader, shuffling, {workers_}, over the same `MaskedDataset`; "
-            f"{peer_caption}",
-        ),
+        )
+        for workers in peers
     ]
 
 
@@ -222,7 +213,7 @@ def _streamed(shards: Shards, scratch: Path, peer_setup: tuple[str, str, int], c
         f"into a training loop: `MaskedLoader`, peer {name} ({masks}, {workers_})",
         rates,
         unit="batches",
-        what=f"{_caption(shards, 'no workers')}; the peer reads the same rows, shuffled, from its "
+        what=f"{_caption(shards)}; the peer reads the same rows, shuffled, from its "
         f"own shards on the local disk, {workers_}, and {does}; it has no other column. Rows of an "
         f"epoch were equal, whatever their order (checked without workers).{_LIMIT}",
         goal=Goal(peer=7, why=_WHY_UNMASKED) if peer_setup == ("litdata", "pad", 0) else None,
@@ -295,23 +286,19 @@ def _masked(shards: Shards) -> MaskedDataset:
     return MaskedDataset(shards["train"], strategy("joint", **_JOINT))
 
 
-def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int], Iterable[Any]]:
-    """Return a function of the epoch that returns its batches.
-
-    Args:
-        loader: Iterable of batches.
-        dataset: Dataset on which to set the epoch, for torch's DataLoader. Default: None, the
-            epoch is set on the loader.
-    """
+def _epochs(loader: Any) -> Callable[[int], Iterable[Any]]:
+    """Return a function of the epoch that returns its batches."""
 
     def batches(epoch: int) -> Iterable[Any]:
-        if dataset is None:
-            loader.set_epoch(epoch)
-        else:
-            dataset.epoch = epoch
+        loader.set_epoch(epoch)
         return loader  # type: ignore[no-any-return]
 
     return batches
+
+
+def _same(loader: Any, epoch: int) -> Any:  # noqa: ARG001
+    """Return a loader that knows no epoch."""
+    return loader
 
 
 def _turns(epoch: Callable[[int], Iterable[Any]], count: int) -> Contestant:
@@ -355,10 +342,10 @@ def _workers(count: int) -> str:
     return f"{count} workers" if count else "no workers"
 
 
-def _caption(shards: Shards, workers_: str) -> str:
+def _caption(shards: Shards) -> str:
     return (
-        f"`MaskedLoader`, {workers_}: shuffled, joint masking, batches of {SIZE} with all nine "
-        f"columns as tensors, over {len(shards['train']):,} sequences"
+        f"`MaskedLoader`: shuffled, joint masking, batches of {SIZE} with all nine columns as "
+        f"tensors, over {len(shards['train']):,} sequences"
     )
 
 

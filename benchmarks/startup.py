@@ -36,25 +36,9 @@ done = time.perf_counter()
 print(numba_ready - start, ready - numba_ready, done - ready)
 """
 
-_FIRST_OF_WORKER = """
-import sys, time
-import torch
-import mslm_data as md
-from mslm_data.torch import MaskedDataset
-dataset = MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
-masked = dataset.loader(batch_size=4, workers=1)
-plain = torch.utils.data.DataLoader(range(1000), batch_size=4, num_workers=1)
-for loader in (plain, masked):
-    start = time.perf_counter()
-    batches = iter(loader)
-    next(batches)
-    print(time.perf_counter() - start)
-    del batches
-"""
-
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time `--help`, first commands, and first batches: compiled, cached, and in a worker."""
+    """Time `--help`, first commands, and first batches: compiled and cached."""
     folder = Path(str(sentences(inputs, scratch, copies=1).folder))
     rows = [_help(command) for command in ([], ["build"])]
     rows += _first_commands()
@@ -62,8 +46,6 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as cache:
         # Runs share a cache: the first one compiles kernels, the others load them.
         runs = [_times(_FIRST_BATCH, folder, cache) for _ in range(4)]
-        _times(_FIRST_OF_WORKER, folder, cache)
-        workers = [_times(_FIRST_OF_WORKER, folder, cache) for _ in range(3)]
 
     cold = runs[0]
     cached = [statistics.median(times) for times in zip(*runs[1:], strict=True)]
@@ -79,18 +61,6 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             unit="s",
             ours=cached[2],
             limit=cached[0],
-        )
-    )
-
-    bare, masked = [statistics.median(times) for times in zip(*workers, strict=True)]
-    rows.append(
-        Row(
-            name="first batch of a DataLoader worker, kernels cached",
-            what="from making the iterator to the batch, one worker, which torch forks; the limit "
-            "is the same of a dataset of plain numbers.",
-            unit="s",
-            ours=masked,
-            limit=bare,
         )
     )
     return Results(rows=rows)

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--save-steps", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="of each process and step")
     arguments = parser.parse_args()
 
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
@@ -38,9 +38,9 @@ def main() -> None:
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
 
-    # The loader divides rows among ranks itself. Register it for checkpoints, but do not pass it to
-    # `prepare`.
-    loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
+    # The loader divides rows among processes itself. Register it for checkpoints; `prepare` would
+    # return it unchanged.
+    loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
     w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
@@ -74,7 +74,8 @@ def main() -> None:
 
             if steps.done % arguments.save_steps == 0 or steps.done == arguments.steps:
                 accelerator.save_state(str(checkpoint))
-                accelerator.print(f"step {steps.done}: loss {loss.item():.3f}", flush=True)
+                mean = accelerator.reduce(loss.detach(), "mean")  # over processes
+                accelerator.print(f"step {steps.done}: loss {mean.item():.3f}", flush=True)
             if steps.done == arguments.steps:
                 break
 

@@ -1,9 +1,9 @@
-r"""Continue pretraining a ModernBERT on notes, with packed rows and a falling mask rate.
+r"""Continue pretraining a ModernBERT on notes, with flat rows and a falling mask rate.
 
     python examples/continued_pretraining.py shards/long checkpoint.pt 100_000 \
         answerdotai/ModernBERT-base
 
-Whole notes are packed into rows, so all steps have equal numbers of positions. The mask rate falls
+Each step has one flat row of whole notes, up to 1,024 tokens, without padding. The mask rate falls
 from 30 % to 15 % over 100,000 tokens; evaluation uses fixed masks at 15 %. Run the same command
 again to resume. Default model: a new ModernBERT of three small layers.
 """
@@ -20,7 +20,7 @@ from transformers import ModernBertConfig, ModernBertForMaskedLM
 import mslm_data as md
 from mslm_data.torch import MaskedDataset, MslmModel, perplexity
 
-ROWS, ROW_TOKENS = 2, 512
+BATCH_TOKENS = 1_024
 
 
 def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") -> None:
@@ -38,8 +38,8 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") 
     fixed = MaskedDataset(
         shards["validation"], md.strategy("modernbert", rate=0.15), seed=7, static=True
     )
-    loader = train.loader(batch_size=ROWS, row_tokens=ROW_TOKENS)
-    held_out = fixed.loader(batch_tokens=ROWS * ROW_TOKENS, shuffle=False)
+    loader = train.loader(batch_tokens=BATCH_TOKENS, flat=True)
+    held_out = fixed.loader(batch_tokens=BATCH_TOKENS, shuffle=False)
 
     torch.manual_seed(7)
     masked_lm = name or small_modernbert(shards)

@@ -4,7 +4,7 @@ r"""Train an encoder on a shard folder with transformers' Trainer, and resume.
     torchrun --nproc_per_node 2 examples/hf_trainer.py shards/ncbi out/trainer \
         --model bert-base-cased
 
-`MslmTrainer` is a Trainer that sets the epoch of masks, makes gradient accumulation exact, and logs
+`MslmTrainer` is a Trainer that takes finished batches, makes gradient accumulation exact, and logs
 the parts of the loss. Run the same command again to resume from the last checkpoint.
 """
 
@@ -29,11 +29,14 @@ def main() -> None:
     parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--save-steps", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="of each process and step")
     arguments = parser.parse_args()
 
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
+    data = MaskedDataset(shards["train"], strategy, seed=0)
+    held_out = MaskedDataset(shards["validation"], strategy, seed=0, static=True)
+
     w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
     model = MslmModel.wrap(
         arguments.model,
@@ -49,15 +52,14 @@ def main() -> None:
             str(arguments.out),
             max_steps=arguments.steps,
             save_steps=arguments.save_steps,
-            per_device_train_batch_size=arguments.batch_size,
             learning_rate=5e-5,
             # On CPUs, processes otherwise train separate models, each on all rows.
             use_cpu=not torch.cuda.is_available(),
             label_names=["labels"],
             report_to=[],
         ),
-        train_dataset=MaskedDataset(shards["train"], strategy, seed=0),
-        eval_dataset=MaskedDataset(shards["validation"], strategy, seed=0, static=True),
+        train_dataset=data.loader(batch_tokens=arguments.batch_tokens, bucketed=True),
+        eval_dataset=held_out.loader(batch_tokens=arguments.batch_tokens),
     )
     last = get_last_checkpoint(str(arguments.out)) if arguments.out.is_dir() else None
     rank, ranks = trainer.args.process_index, trainer.args.world_size

@@ -4,8 +4,8 @@ r"""Train an encoder on a shard folder with Lightning, and resume from the last 
     python examples/lightning_fit.py shards/ncbi out/lightning --model bert-base-cased \
         --devices 2
 
-Lightning starts the other processes, sets the loader's epoch, and saves the loader's state in its
-checkpoints. Requires `pip install lightning` and the extra `hf`.
+Lightning starts the other processes, and saves the loader's state in its checkpoints. Requires
+`pip install lightning` and the extra `hf`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Encoder(lightning.LightningModule):
         """Return the loss, and log its parts."""
         output = self.model(**batch)
         parts = ("mslm_loss", "detection_loss", "classification_loss")
-        self.log_dict({name: output[name] for name in parts if output[name] is not None})
+        losses = {name: output[name] for name in parts if output[name] is not None}
+        self.log_dict(losses, sync_dist=True)  # the mean over processes
         loss: torch.Tensor = output.loss
         return loss
 
@@ -53,14 +54,14 @@ def main() -> None:
     parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--save-steps", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="of each process and step")
     parser.add_argument("--devices", type=int, default=1, help="number of processes")
     arguments = parser.parse_args()
 
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
-    loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
+    loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
     w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())

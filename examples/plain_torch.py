@@ -4,8 +4,9 @@ r"""Train an encoder on a shard folder in a plain PyTorch loop, and resume after
     torchrun --nproc_per_node 2 examples/plain_torch.py shards/ncbi out/plain \
         --model bert-base-cased
 
-The loader divides rows among processes. The model divides its loss by the numbers of masked tokens
-of all processes, so gradients equal those of one large batch. Run the same command again to resume.
+The loader divides rows among processes, in batches of about equal numbers of tokens, so that no
+process waits for another. The model divides its loss by the counts of all processes, so gradients
+equal those of one large batch. Run the same command again to resume.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import distributed
@@ -30,14 +32,14 @@ def main() -> None:
     parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--save-steps", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="of each process and step")
     arguments = parser.parse_args()
 
     rank, ranks, device = start_process()
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
-    loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
+    loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
     w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
@@ -71,16 +73,17 @@ def main() -> None:
             optimizer.zero_grad()
             step += 1
 
-            if rank == 0 and (step % arguments.save_steps == 0 or step == arguments.steps):
-                state = {
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "loader": loader.state_dict(),
-                    "step": step,
-                }
-                torch.save(state, checkpoint.with_suffix(".part"))
-                os.replace(checkpoint.with_suffix(".part"), checkpoint)  # atomic
-                print(f"step {step}: loss {loss.item():.3f}", flush=True)
+            if step % arguments.save_steps == 0 or step == arguments.steps:
+                loss_of_step = mean_over_processes(loss)
+                if rank == 0:
+                    state = {
+                        "model": model.state_dict(),
+                        "optimizer": optimizer.state_dict(),
+                        "loader": loader.state_dict(),
+                        "step": step,
+                    }
+                    save(state, checkpoint)
+                    print(f"step {step}: loss {loss_of_step:.3f}", flush=True)
             if step == arguments.steps:
                 break
 
@@ -90,6 +93,21 @@ def main() -> None:
     if distributed.is_initialized():
         distributed.barrier()  # wait until the model is written
         distributed.destroy_process_group()
+
+
+def save(state: dict[str, Any], checkpoint: Path) -> None:
+    """Write a checkpoint. An interruption leaves the earlier one."""
+    torch.save(state, checkpoint.with_suffix(".part"))
+    os.replace(checkpoint.with_suffix(".part"), checkpoint)
+
+
+def mean_over_processes(loss: torch.Tensor) -> float:
+    """Return the loss of the step: the mean of the losses of all processes."""
+    mean = loss.detach().clone()
+    if distributed.is_initialized():
+        distributed.all_reduce(mean)
+        mean /= distributed.get_world_size()
+    return mean.item()
 
 
 def start_process() -> tuple[int, int, torch.device]:

@@ -98,6 +98,7 @@ WRONG = [
     ("md.strategies()['joint'] + 1", "operator"),
     ("MaskedDataset(md.load('x'), joint)", "arg-type"),
     ("MaskedDataset(train, joint, epochs=1)", "call-arg"),
+    ("dataset.loader(workers=2)", "call-arg"),
     ("loader.sate_dict()", "attr-defined"),
     ("dataset.loader(rank='0')", "arg-type"),
     ("dataset.loader(batch_tokens='512')", "arg-type"),

@@ -35,7 +35,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from mslm_data.torch.data.collator import MaskingCollator
-    from mslm_data.torch.data.dataset import MaskedDataset
+    from mslm_data.torch.data.loader import MaskedDataset
     from mslm_data.torch.model.callbacks import MaskEpochCallback
     from mslm_data.torch.model.config import MslmConfig
     from mslm_data.torch.model.loss import MaskSpecificLoss
@@ -55,7 +55,7 @@ else:
     _MODULES = {
         "MaskEpochCallback": "mslm_data.torch.model.callbacks",
         "MaskSpecificLoss": "mslm_data.torch.model.loss",
-        "MaskedDataset": "mslm_data.torch.data.dataset",
+        "MaskedDataset": "mslm_data.torch.data.loader",
         "MaskingCollator": "mslm_data.torch.data.collator",
         "MentionConfidence": "mslm_data.torch.predict.confidence",
         "MslmConfig": "mslm_data.torch.model.config",

@@ -27,7 +27,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     ("who", "shape"),
     [
         ("peer", {}),
-        ("trainer", {"flat": True}),
+        ("trainer", {"batch_tokens": 400, "flat": True}),
         ("loop", {"batch_size": 8, "bucketed": True}),
         ("loop", {"batch_tokens": 400, "flat": True}),
     ],
@@ -50,8 +50,8 @@ def test_take__trains_and_measures(
 
 
 def test_padding_percent__is_the_share_of_positions_without_a_token(shards: Shards) -> None:
-    padded = epoch._padding_percent(shards, batch_size=32)
-    packed = epoch._padding_percent(shards, batch_size=1, row_tokens=512)
+    padded = epoch._padding_percent(shards, batch_size=32, bucketed=False)
+    bucketed = epoch._padding_percent(shards, batch_tokens=512, bucketed=True)
 
-    assert 0 < packed < padded < 100
+    assert 0 < bucketed < padded < 100
     assert epoch._padding_percent(shards, batch_size=1) == 0

@@ -37,7 +37,6 @@ from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
-from tests.support.cases import long  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
@@ -194,9 +193,7 @@ def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path
 # Trainers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["loader", *long("dataset")])
 def test_mslm_trainer__trains_and_evaluates(
-    form: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     no_accelerator: None,  # noqa: F811
@@ -211,8 +208,7 @@ def test_mslm_trainer__trains_and_evaluates(
         hidden_dropout_prob=0.0,  # random numbers of a seed differ between devices
         attention_probs_dropout_prob=0.0,
     )
-    if form == "loader":
-        rows = rows.loader(batch_size=8)
+    loader = rows.loader(batch_size=8)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
 
     def compute(device: Any) -> Any:
@@ -230,9 +226,8 @@ def test_mslm_trainer__trains_and_evaluates(
                 max_steps=3,
                 seed=0,
             ),
-            train_dataset=rows,
-            eval_dataset=rows,
-            data_collator=MaskingCollator(),
+            train_dataset=loader,
+            eval_dataset=loader,
         )
         trainer.train()
         measured = trainer.evaluate()

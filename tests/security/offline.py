@@ -114,10 +114,11 @@ def models(folder: Path) -> None:
     command("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "genes")
     shards = md.load(folder / "genes")
     assert len(list(md.Batches(shards["train"], md.strategy("joint"), batch_size=16))) > 1
-    data = MaskedDataset(shards["train"], md.strategy("joint"), epoch=0)
+    data = MaskedDataset(shards["train"], md.strategy("joint"))
     model = MslmModel.wrap(transformers.BertForMaskedLM(config()), labels=shards.labels)
     model(**next(iter(data.loader(batch_size=8)))).loss.backward()
-    assert "labels" in MaskingCollator()([data[0], data[1]])
+    collator = MaskingCollator("joint", shards["train"], epoch=0)
+    assert "labels" in collator([shards["train"][0], shards["train"][1]])
     model.save_pretrained(folder / "saved")
     MslmModel.from_pretrained(folder / "saved")
     encoder = saved(folder / "bert", vocab=sample_vocab())

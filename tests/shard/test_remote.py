@@ -433,15 +433,14 @@ def test_split__is_small_when_pickled_for_workers(folder: Path, url: str) -> Non
 
 def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
     torch = pytest.importorskip("torch")
-    from mslm_data.mask.table import strategy
-    from mslm_data.torch import MaskedDataset, MaskingCollator
+    from mslm_data.torch import MaskingCollator
 
     def keys(where: str, workers: int) -> list[int]:
-        data = MaskedDataset(load(where)["train"], strategy("joint"), static=True)
+        split = load(where)["train"]
         loader = torch.utils.data.DataLoader(
-            data,
+            split,
             16,
-            collate_fn=MaskingCollator(),
+            collate_fn=MaskingCollator("joint", split, static=True),
             num_workers=workers,
             multiprocessing_context="fork" if workers else None,
         )

@@ -54,9 +54,8 @@ def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any
         die_after: Number of batches, after which rank 0 saves its state and the process is killed; None to resume.
         options: Options of the loader.
     """
-    loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3, epoch=1).loader(
-        batch_size=4, **options
-    )
+    loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3).loader(batch_size=4, **options)
+    loader.set_epoch(1)
     state = Path(f"{out}.json")
     if die_after is None:
         loader.load_state_dict(json.loads(state.read_text()))

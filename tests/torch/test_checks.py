@@ -15,7 +15,6 @@ datasets = pytest.importorskip("datasets")
 pytest.importorskip("accelerate")
 
 from msgspec.structs import replace  # noqa: E402
-from torch.utils.data import Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
@@ -73,7 +72,7 @@ def with_tokenizer(model: Any, folder: Path, shards: Any, **tokens: str) -> Any:
 
 
 def train(
-    model: Any, shards: Any, folder: Path, kind: Any, *, collator: Any = None, **options: Any
+    model: Any, shards: Any, folder: Path, kind: Any, *, shape: Any = None, **options: Any
 ) -> None:
     arguments = transformers.TrainingArguments(
         str(folder), max_steps=1, use_cpu=True, report_to=[], disable_tqdm=True, **options
@@ -81,13 +80,20 @@ def train(
     kind(
         model=model,
         args=arguments,
-        train_dataset=MaskedDataset(shards["train"], JOINT),
-        data_collator=collator or MaskingCollator(),
+        train_dataset=MaskedDataset(shards["train"], JOINT).loader(4, **(shape or {})),
         callbacks=[MaskEpochCallback()],
     ).train()
 
 
-TRAINERS = [MslmTrainer, *long(transformers.Trainer)]
+class LoaderTrainer(transformers.Trainer):
+    """The class of docs/training.md, for loaders."""
+
+    def get_train_dataloader(self) -> Any:
+        train_dataset: Any = self.train_dataset
+        return train_dataset.for_trainer()
+
+
+TRAINERS = [MslmTrainer, *long(LoaderTrainer)]
 
 
 def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
@@ -135,33 +141,10 @@ def test_trainer__accepts_spare_ids_of_the_same_tokenizer(
 def test_trainer__checks_evaluation_rows(shards: Any, tmp_path: Path) -> None:
     model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
-    rows = {"one": MaskedDataset(shards["test"], JOINT, static=True)}
+    rows = {"one": MaskedDataset(shards["test"], JOINT, static=True).loader()}
 
     with pytest.raises(ValueError, match="MslmTrainer: model and rows have different tokenizers"):
-        MslmTrainer(model=model, args=arguments, eval_dataset=rows, data_collator=MaskingCollator())
-
-
-def test_trainer__refuses_evaluation_rows_without_an_epoch(shards: Any, tmp_path: Path) -> None:
-    """Without the check, the first evaluation would fail after hours of training."""
-    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
-    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
-    train, test = (MaskedDataset(shards[name], JOINT) for name in ("train", "test"))
-    rows = {"model": model, "args": arguments, "train_dataset": train}
-
-    for eval_dataset in (test, {"some": Subset(test, [1, 2])}):
-        with pytest.raises(
-            ValueError,
-            match=r"the masks of eval_dataset depend on an epoch that is never set.*static=True",
-        ):
-            MslmTrainer(**rows, eval_dataset=eval_dataset)
-    for eval_dataset in (train, test.loader(), MaskedDataset(shards["test"], JOINT, static=True)):
-        MslmTrainer(**rows, eval_dataset=eval_dataset)
-
-
-def test_trainer__samples_by_length_before_an_epoch_begins(shards: Any, tmp_path: Path) -> None:
-    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
-
-    train(model, shards, tmp_path, MslmTrainer, train_sampling_strategy="group_by_length")
+        MslmTrainer(model=model, args=arguments, eval_dataset=rows)
 
 
 def test_trainer__checks_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:
@@ -174,7 +157,7 @@ def test_trainer__checks_the_tokenizer_of_the_collator(shards: Any, tmp_path: Pa
         )
 
 
-@pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
+@pytest.mark.parametrize("kind", [MslmTrainer, LoaderTrainer])
 @pytest.mark.parametrize("protected", [*long("model"), "rows", *long("some rows")])
 def test_trainer__uploads_no_protected_checkpoint(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str, monkeypatch: Any
@@ -191,8 +174,7 @@ def test_trainer__uploads_no_protected_checkpoint(
         kind(
             model=model,
             args=arguments,
-            train_dataset=MaskedDataset(rows.get(protected, shards["train"]), JOINT),
-            data_collator=MaskingCollator(),
+            train_dataset=MaskedDataset(rows.get(protected, shards["train"]), JOINT).loader(),
             callbacks=[MaskEpochCallback()],
         ).train()
 
@@ -208,8 +190,7 @@ def test_push_to_hub__refuses_a_protected_model_of_the_trainer(
         args=transformers.TrainingArguments(
             str(tmp_path), max_steps=1, use_cpu=True, report_to=[], save_strategy="no"
         ),
-        train_dataset=MaskedDataset(rows, JOINT),
-        data_collator=MaskingCollator(),
+        train_dataset=MaskedDataset(rows, JOINT).loader(),
         callbacks=[MaskEpochCallback()],
     )
     if protected == "rows":
@@ -219,7 +200,7 @@ def test_push_to_hub__refuses_a_protected_model_of_the_trainer(
         trainer.push_to_hub()
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("kind", [MslmTrainer, *long(transformers.Trainer)])
 @pytest.mark.parametrize("library", ["mslm_data", "datasets"])
 def test_trainer__uploads_no_protected_model_of_collated_rows(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, library: str
@@ -247,16 +228,17 @@ def test_trainer__uploads_no_protected_model_of_collated_rows(
         trainer.push_to_hub()
 
 
-def test_mslm_trainer__refuses_rows_without_masks(shards: Any, tmp_path: Path) -> None:
-    arguments = transformers.TrainingArguments(
-        str(tmp_path), max_steps=1, use_cpu=True, report_to=[], disable_tqdm=True
-    )
+@pytest.mark.parametrize("rows", ["split", "dataset"])
+def test_mslm_trainer__refuses_rows_without_a_collator(
+    shards: Any, tmp_path: Path, rows: str
+) -> None:
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+    split = shards["train"]
+    given = split if rows == "split" else MaskedDataset(split, JOINT)
 
-    with pytest.raises(
-        ValueError, match=r"^rows: expected masked rows of a MaskedDataset, got rows"
-    ):
-        MslmTrainer(model=model, args=arguments, train_dataset=shards["train"]).train()
+    with pytest.raises(TypeError, match=r"expected a loader, .*, got .*; for other rows pass"):
+        MslmTrainer(model=model, args=arguments, train_dataset=given)
 
 
 def test_mslm_trainer__refuses_a_model_that_is_not_wrapped(shards: Any, tmp_path: Path) -> None:
@@ -266,41 +248,17 @@ def test_mslm_trainer__refuses_a_model_that_is_not_wrapped(shards: Any, tmp_path
         MslmTrainer(model=model_for(shards), args=arguments)
 
 
-def test_mslm_trainer__needs_no_collator_for_masked_rows(shards: Any, tmp_path: Path) -> None:
-    rows = MaskedDataset(shards["test"], JOINT, static=True)
-    arguments = transformers.TrainingArguments(
-        str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True
-    )
-    model = MslmModel.wrap(model_for(shards), labels=shards.labels).eval()
-    with_one, without = (
-        MslmTrainer(model=model, args=arguments, eval_dataset=rows, **options)
-        for options in ({"data_collator": MaskingCollator()}, {})
-    )
-
-    assert without.evaluate()["eval_loss"] == with_one.evaluate()["eval_loss"]
-
-
-@pytest.mark.parametrize("place", ["split", "strategy"])
-def test_callback__refuses_data_without_an_epoch(place: str, shards: Any) -> None:
-    with pytest.raises(TypeError, match=r"^MaskEpochCallback: expected masked rows, .*, which has"):
-        MaskEpochCallback({"split": shards["train"], "strategy": JOINT}[place])
-
-
-@pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
-@pytest.mark.parametrize("given", ["rows", *long("loader", "split")])
+@pytest.mark.parametrize("kind", [MslmTrainer, LoaderTrainer])
+@pytest.mark.parametrize("given", ["loader", *long("split")])
 @pytest.mark.parametrize("protected", [True, False])
 def test_trainer__marks_a_model_trained_on_protected_text(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, given: str, protected: bool
 ) -> None:
-    if given == "loader" and kind is not MslmTrainer:
-        pytest.skip("another Trainer takes no loader")
     split = (notes if protected else shards)["train"]
-    rows = MaskedDataset(split, JOINT)
-    options: dict[str, Any] = {
-        "rows": {"train_dataset": rows, "data_collator": MaskingCollator()},
-        "loader": {"train_dataset": MaskedDataset(split, JOINT).loader(batch_size=4)},
-        "split": {"train_dataset": split, "data_collator": MaskingCollator(JOINT, split)},
-    }[given]
+    options: dict[str, Any] = {"train_dataset": MaskedDataset(split, JOINT).loader(batch_size=4)}
+    if given == "split":
+        kind = MslmTrainer if kind is MslmTrainer else transformers.Trainer
+        options = {"train_dataset": split, "data_collator": MaskingCollator(JOINT, split)}
     model = MslmModel.wrap(model_for(shards), labels=shards.labels)
     arguments = transformers.TrainingArguments(
         str(tmp_path / "out"), max_steps=1, use_cpu=True, report_to=[], remove_unused_columns=False
@@ -322,8 +280,8 @@ def test_trainer__does_not_mark_a_model_evaluated_on_protected_text(
     trainer = MslmTrainer(
         model=model,
         args=arguments,
-        train_dataset=MaskedDataset(shards["train"], JOINT),
-        eval_dataset=MaskedDataset(notes["test"], JOINT, static=True),
+        train_dataset=MaskedDataset(shards["train"], JOINT).loader(),
+        eval_dataset=MaskedDataset(notes["test"], JOINT, static=True).loader(),
     )
 
     trainer.train()
@@ -380,8 +338,7 @@ def test_trainer__refuses_rows_with_other_labels(tmp_path: Path) -> None:
         MslmTrainer(
             model=model,
             args=arguments,
-            data_collator=MaskingCollator(),
-            train_dataset=MaskedDataset(rows, JOINT),
+            train_dataset=MaskedDataset(rows, JOINT).loader(),
         ).train()
 
     train(both["train"])
@@ -474,14 +431,11 @@ def test_check_tokenizer__skips_models_without_a_known_tokenizer(model: Any) -> 
     check_tokenizer("here", model, TokenIds(size=100, pad=0, mask=4, special=(0, 4)))
 
 
-@pytest.mark.parametrize("shape", [{"row_tokens": 512}, {"flat": True}])
-def test_trainer__refuses_packed_rows_for_a_model_without_row_masks(
-    shards: Any, tmp_path: Path, shape: dict[str, Any]
+def test_trainer__refuses_flat_rows_for_a_model_without_row_masks(
+    shards: Any, tmp_path: Path
 ) -> None:
-    packed = MaskingCollator(**shape)
-
     with pytest.raises(
         ValueError, match="in a BertForMaskedLM packed rows would attend to each other; pass Mslm"
     ):
-        train(model_for(shards), shards, tmp_path, transformers.Trainer, collator=packed)
-    train(model_for(shards), shards, tmp_path, transformers.Trainer)
+        train(model_for(shards), shards, tmp_path, LoaderTrainer, shape={"flat": True})
+    train(model_for(shards), shards, tmp_path, LoaderTrainer)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
@@ -33,7 +33,6 @@ from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
 from tests.support.cases import long  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
-from tests.torch.samplers import sampler_of  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
 BERT, WORDS = md.strategy("bert"), md.strategy("whole-word")
@@ -82,21 +81,20 @@ def equal(a: Examples, b: Examples) -> bool:
 
 @pytest.mark.parametrize("form", [None, "numpy", "torch"])
 @pytest.mark.parametrize("strategy", [JOINT, WORDS])
-def test_collator__equals_dataset_and_md_batches(
+def test_collator__equals_loader_and_md_batches(
     folder: Path, train: Any, strategy: Any, form: str | None
 ) -> None:
     rows = datasets.load_from_disk(str(folder))["train"].with_format(form)
-    dataset = MaskedDataset(train, strategy, seed=3, epoch=2)
-    sampler = sampler_of(dataset, batch_size=16)
     collator = MaskingCollator(strategy, train, seed=3, epoch=2)
 
-    of_rows = all_lists(DataLoader(rows, batch_sampler=sampler, collate_fn=collator))  # type: ignore[arg-type]
-    sampler.set_epoch(2)
+    of_rows = all_lists(DataLoader(rows, batch_size=16, collate_fn=collator))  # type: ignore[arg-type]
+    loader = MaskedDataset(train, strategy, seed=3).loader(16, shuffle=False)
+    loader.set_epoch(2)
 
-    assert of_rows == all_lists(
-        DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
+    assert of_rows == all_lists(loader)
+    assert of_rows == of_numpy(
+        md.Batches(train, strategy, batch_size=16, seed=3, epoch=2, shuffle=False)
     )
-    assert of_rows == of_numpy(md.Batches(train, strategy, batch_size=16, seed=3, epoch=2))
 
 
 def test_collator__accepts_rows_of_shards_with_texts(tmp_path: Path) -> None:
@@ -585,16 +583,6 @@ def test_collator__refuses_invalid_rows(rows: Rows, message: str) -> None:
         MaskingCollator(BERT if "bio" in str(rows) else WORDS, IDS, epoch=0)(rows)
 
 
-def test_collator__refuses_partly_masked_rows(train: Any) -> None:
-    masked = MaskedDataset(train, BERT, epoch=0)[0]
-
-    with pytest.raises(
-        ValueError,
-        match="rows: got rows of a MaskedDataset mixed with other or modified rows",
-    ):
-        MaskingCollator(BERT, train, epoch=0)([masked, train[1]])
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -668,24 +656,15 @@ def test_collator__epoch_reaches_running_workers(folder: Path, train: Any, worke
     assert [[batch] for batch in seen] == expected
 
 
-def test_collator__warns_once_if_the_epoch_never_changes(train: Any) -> None:
-    batches = [[train[row] for row in range(first, first + 8)] for first in range(0, 32, 8)]
-    collator = MaskingCollator(JOINT, train, epoch=0)
+def test_collator__keeps_the_masks_of_a_static_epoch(train: Any) -> None:
+    rows = [train[row] for row in range(8)]
     static = MaskingCollator(JOINT, train, static=True)
-    for rows in batches * 3:
-        static(rows)
-        if rows is batches[0]:
-            static.epoch = 5
+
+    first = lists(static(rows))
+    static.epoch = 5
+
     assert static.epoch == 0
-    for rows in batches:
-        collator(rows)
-
-    with pytest.warns(
-        UserWarning, match="in epoch 0, so each row has the same mask again; pass MaskEp"
-    ) as said:
-        list(map(collator, batches * 2))
-
-    assert len(said) == 1
+    assert lists(static(rows)) == first
 
 
 class Wrapped:
@@ -693,30 +672,12 @@ class Wrapped:
         self.data_collator = collator
 
 
-@pytest.mark.parametrize(("epoch", "expected"), [(None, 0), (0.5, 0), (1.0, 1), (1.9999999, 2)])
-def test_callback__sets_the_epoch_of_dataset_and_collator(
-    train: Any, epoch: Any, expected: int
-) -> None:
-    dataset, collator, other = (
-        MaskedDataset(train, JOINT),
-        MaskingCollator(JOINT, train),
-        MaskedDataset(train, JOINT),
-    )
-    loader = DataLoader(dataset, collate_fn=Wrapped(collator))  # type: ignore[arg-type]
-    state = transformers.TrainerState(epoch=epoch)
-
-    MaskEpochCallback().on_epoch_begin(None, state, None, train_dataloader=loader)
-    MaskEpochCallback(other).on_epoch_begin(None, state, None, train_dataloader=loader)
-
-    assert [dataset.epoch, collator.epoch, other.epoch] == [expected] * 3
-
-
-def test_callback__sets_the_epoch_of_nested_datasets(train: Any) -> None:
-    one, other = (MaskedDataset(train, JOINT) for _ in range(2))
-    rows = ConcatDataset([one, Subset(other, [0, 2])])  # type: ignore[list-item]
-    loader = DataLoader(rows, collate_fn=MaskingCollator())
-    state = transformers.TrainerState(epoch=1.0)
+def test_callback__sets_the_epoch_of_a_collator(train: Any) -> None:
+    """The Trainer wraps it to remove columns."""
+    collator = MaskingCollator(JOINT, train)
+    loader: Any = DataLoader([], collate_fn=Wrapped(collator))  # type: ignore[arg-type, var-annotated]
+    state = transformers.TrainerState(epoch=1.9999999)
 
     MaskEpochCallback().on_epoch_begin(None, state, None, train_dataloader=loader)
 
-    assert [one.epoch, other.epoch] == [1, 1]
+    assert collator.epoch == 2

@@ -152,13 +152,12 @@ def test_lightning__resumes_in_mid_epoch(ncbi: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [0, 2])
 def test_plain_torch__resumes_equally_after_a_kill(
-    ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]], workers: int
+    ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]]
 ) -> None:
     whole = uninterrupted
     process = processes.example(
-        "plain_resume.py", tmp_path / "run", str(ncbi), str(tmp_path / "two"), str(workers)
+        "plain_resume.py", tmp_path / "run", str(ncbi), str(tmp_path / "two")
     )
     while len(said(tmp_path / "run")) < 8:
         assert process.is_alive()
@@ -167,7 +166,7 @@ def test_plain_torch__resumes_equally_after_a_kill(
     process.join()
     before = said(tmp_path / "run")
 
-    after = ran("plain_resume.py", tmp_path / "rest", str(ncbi), str(tmp_path / "two"), "1")
+    after = ran("plain_resume.py", tmp_path / "rest", str(ncbi), str(tmp_path / "two"))
 
     assert 8 <= len(before) < len(whole)
     assert before == whole[: len(before)]
@@ -187,7 +186,7 @@ def test_continued_pretraining__lowers_the_rate_and_resumes(
 
     steps = first["steps"] + again["steps"]
     assert sum(step["tokens"] for step in steps) == again["seen"] >= 16_000
-    assert all(step["tokens"] <= 2 * 512 for step in steps)
+    assert all(step["tokens"] <= 1_024 for step in steps)
     assert first["after"] == pytest.approx(again["before"])  # equal masks, equal weights
     assert again["after"] < again["before"] < first["before"]
 

@@ -1,4 +1,4 @@
-"""Rows of a mix as tensors: with loaders, workers, ranks, and samplers of others."""
+"""Rows of a mix as tensors: with loaders, ranks, and in a collator."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from torch.utils.data import DataLoader  # noqa: E402
-
-import mslm_data as md  # noqa: E402
-from mslm_data.batches.mix import Mix  # noqa: E402
-from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
-from tests import made  # noqa: E402
-from tests.torch.samplers import sampler_of  # noqa: E402
-from tests.torch.shards import JOINT, all_lists, of_numpy  # noqa: E402
+import mslm_data as md
+from mslm_data.batches.mix import Mix
+from mslm_data.torch import MaskedDataset, MaskingCollator
+from tests import made
+from tests.torch.shards import JOINT, all_lists, of_numpy
 
 
 def two_corpora(base: Path) -> Mix:
@@ -42,32 +39,28 @@ def keys_of(batches: Any) -> Counter[int]:
     return Counter(key for batch in all_lists(batches) for key in batch["keys"])
 
 
-def keys_of_rows(rows: Any) -> list[int]:
-    """Return the keys of rows of a dataset."""
-    return MaskingCollator()(rows)["keys"].tolist()
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"batch_size": 7, "bucketed": True},
         {"batch_tokens": 200},
-        {"batch_size": 2, "row_tokens": 128},
         {"batch_tokens": 200, "flat": True},
     ],
 )
 def test_loader__gives_the_batches_of_numpy(mixed: Mix, options: dict[str, Any]) -> None:
-    dataset = MaskedDataset(mixed, JOINT, seed=3, epoch=2)
-    expected = of_numpy(md.Batches(mixed, JOINT, seed=3, epoch=2, **options))
+    loader = MaskedDataset(mixed, JOINT, seed=3).loader(**options)
+    loader.set_epoch(2)
 
-    assert all_lists(dataset.loader(**options)) == expected
-    assert all_lists(dataset.loader(**options, workers=1)) == expected
+    assert all_lists(loader) == of_numpy(md.Batches(mixed, JOINT, seed=3, epoch=2, **options))
 
 
 def test_loader__resumes_on_other_ranks(mixed: Mix) -> None:
     def loaders(world: int) -> list[Any]:
-        dataset = MaskedDataset(mixed, JOINT, epoch=1)
-        return [dataset.loader(batch_size=4, rank=rank, world=world) for rank in range(world)]
+        dataset = MaskedDataset(mixed, JOINT)
+        every = [dataset.loader(batch_size=4, rank=rank, world=world) for rank in range(world)]
+        for loader in every:
+            loader.set_epoch(1)
+        return every
 
     two = loaders(2)
     given = sum((keys_of(itertools.islice(loader, 5)) for loader in two), Counter())
@@ -78,46 +71,6 @@ def test_loader__resumes_on_other_ranks(mixed: Mix) -> None:
     rest = sum((keys_of(loader) for loader in three), Counter())
 
     assert given + rest == Counter(mixed.examples(epoch=1).keys.view(np.int64).tolist())
-
-
-@pytest.mark.parametrize("epoch", [0, 3])
-def test_dataset__gives_rows_of_the_epoch_to_other_samplers(mixed: Mix, epoch: int) -> None:
-    """Trainers sample indices from 0 to the dataset's length; each is one row of the epoch."""
-    dataset = MaskedDataset(mixed, JOINT, seed=5)
-    loader = DataLoader(
-        dataset, batch_size=9, shuffle=True, collate_fn=MaskingCollator(), num_workers=1
-    )
-    dataset.epoch = epoch
-
-    batches = all_lists(loader)
-
-    ours = of_numpy(md.Batches(mixed, JOINT, batch_size=1, seed=5, epoch=epoch))
-    masks = {batch["keys"][0]: batch["labels"][0] for batch in ours}
-    assert len(masks) == len(dataset)
-    for batch in batches:
-        for row, key in enumerate(batch["keys"]):
-            size = sum(batch["attention_mask"][row])
-            assert batch["labels"][row][:size] == masks.pop(key)
-    assert not masks
-
-
-def test_dataset__accepts_indices_taken_from_a_batch_sampler(mixed: Mix) -> None:
-    """Accelerate's `even_batches` converts the sampler's lists to plain lists. Their indices give the same rows."""
-    dataset = MaskedDataset(mixed, JOINT)
-    (rows, *_) = sampler_of(dataset, batch_size=8)
-    expected = keys_of_rows(dataset.__getitems__(rows))
-
-    parts = [dataset.__getitems__(list(rows[:3])), dataset.__getitems__(list(rows[3:]))]
-
-    assert [key for part in parts for key in keys_of_rows(part)] == expected
-
-
-def test_dataset__accepts_negative_indices(mixed: Mix) -> None:
-    dataset = MaskedDataset(mixed, JOINT, epoch=0)
-
-    assert keys_of_rows([dataset[-1]]) == keys_of_rows([dataset[len(dataset) - 1]])
-    with pytest.raises(IndexError, match=f"expected a number below {len(mixed)}"):
-        dataset[len(dataset)]
 
 
 def test_collator__takes_the_tokenizer_from_a_mix(mixed: Mix) -> None:

@@ -78,7 +78,7 @@ def run(line: str, *more: str, places: Places) -> str:
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     offline = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*places.put(line), "--batch-size", "4", *more],
+        [*places.put(line), "--batch-tokens", "256", *more],
         cwd=ROOT,
         env=os.environ | offline | {"PATH": programs},
         capture_output=True,
@@ -93,7 +93,7 @@ def run(line: str, *more: str, places: Places) -> str:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_program__trains_and_saves(program: str, places: Places, tmp_path: Path) -> None:
     _, name, *words = places.put(ALONE[program])
-    small = ("--steps", "2", "--save-steps", "2", "--batch-size", "4")
+    small = ("--steps", "2", "--save-steps", "2", "--batch-tokens", "256")
 
     process = processes.example(Path(name).name, tmp_path / "said", *words, *small)
     process.join(PATIENCE_S)

@@ -108,17 +108,22 @@ def test_mslm_trainer__loss_does_not_depend_on_the_batch_size(size: int, tmp_pat
     assert trainer.evaluate()["eval_mslm_loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_collator__and_dataset_return_the_rates_of_the_plan(tmp_path: Path) -> None:
+def at_epoch_2(loader: Any) -> Any:
+    loader.set_epoch(2)
+    return loader
+
+
+def test_collator__and_loader_return_the_rates_of_the_plan(tmp_path: Path) -> None:
     made_shards.built(tmp_path / "out")
     train = md.load(tmp_path / "out")["train"]
     strategy = md.strategy("diffusion", units="mentions")
     plan = strategy.plan(train.examples(0, 6), seed=3, epoch=2)
-    dataset = MaskedDataset(train, strategy, seed=3, epoch=2)
-
-    of_rows = MaskingCollator()([dataset[row] for row in range(6)])
+    data = MaskedDataset(train, strategy, seed=3)
+    of_rows, packed = (
+        next(iter(at_epoch_2(data.loader(6, shuffle=False, flat=flat)))) for flat in (False, True)
+    )
     collator = MaskingCollator(strategy, train, seed=3, epoch=2)
     of_dicts = collator([train[row] for row in range(6)])
-    packed = MaskingCollator(flat=True)([dataset[row] for row in range(6)])
 
     assert plan.rates is not None
     assert of_rows["mask_rates"].dtype == torch.float32

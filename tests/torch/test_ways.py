@@ -1,12 +1,13 @@
-"""A law for all trainers: a row has another mask in each epoch, or an error is raised at once.
+"""A law for all trainers: they train on the batches of the loader, epoch after epoch, or raise an error at once.
 
-The strongest form is tested: each row has the mask of the trainer's current epoch.
+The batches of all ranks have each row once an epoch, with another mask in each.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +17,29 @@ pytest.importorskip("torch")
 for name in ("transformers", "accelerate", "lightning", "datasets"):
     pytest.importorskip(name)
 
+import mslm_data as md  # noqa: E402
 from tests import made  # noqa: E402
+from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
+from tests.torch.shards import lists  # noqa: E402
 from tests.torch.test_steps import free_port, no_accelerator  # noqa: E402, F401 - a fixture
-from tests.torch.ways import EPOCHS, WAYS, expected_masks, run_rank, run_ways  # noqa: E402
-
-REFUSED = {
-    "Trainer",
-    "Trainer, rows masked by the collator",
-    "DDP, DistributedSampler",
-    "Accelerate, rows",
-    "Accelerate, rows by a seedable sampler",
-    "Lightning, rows",
-}
-"""Ways in which no trainer sets the epoch."""
-REFUSED_AFTER_A_RESUME = {
-    "Accelerate, ShardSampler that is told beside the prepared loader": 0,
-    "Lightning, ShardSampler": 1,
-}
-"""Way that sets a wrong epoch after a resume, or sets it too late -> minimum number of workers."""
-
-DAILY = (
-    "Trainer",
-    "Trainer with the callback",
-    "Trainer, rows masked by the collator",
-    "DDP, DistributedSampler",
-    "DDP, loader that is not told",
-    "Accelerate, rows by a seedable sampler",
-    "Accelerate, ShardSampler that is told beside the prepared loader",
-    "Lightning, rows",
-    "Lightning, loader",
+from tests.torch.ways import (  # noqa: E402
+    EPOCHS,
+    ROWS_OF_A_BATCH,
+    SEED,
+    SHAPES,
+    STRATEGY,
+    WAYS,
+    Run,
+    expected_batches,
+    run_rank,
+    run_ways,
 )
-"""Ways of each trainer with a known epoch, and without one."""
+
+REFUSED = {"Trainer", "Trainer, rows masked by the collator"}
+"""Ways in which nobody sets the epoch."""
+COLLATED = "Trainer with the callback, rows masked by the collator"
+"""A way in which the Trainer orders the rows, and may repeat some at the end of an epoch."""
 
 
 @pytest.fixture(scope="module")
@@ -58,27 +50,93 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def check_law(folder: Path, told: list[dict[str, Any]], *, resumed: bool, workers: int = 0) -> None:
+def masks_of(batches: Any) -> dict[int, list[int]]:
+    """Return the masked positions of each row, by key. Batches are padded, not flat."""
+    return {
+        key: [place for place, label in enumerate(labels) if label != -100]
+        for batch in batches
+        for key, labels in zip(batch["keys"], batch["labels"], strict=True)
+    }
+
+
+def masks_by_epoch(folder: Path) -> list[dict[int, list[int]]]:
+    """Return the masks of each epoch, by `Strategy.plan`."""
+    rows = md.load(folder)["train"].examples()
+    keys = rows.keys.view("int64").tolist()
+    every = []
+    for epoch in range(EPOCHS):
+        kinds = STRATEGY.plan(rows, seed=SEED, epoch=epoch).kinds
+        masked = [[place for place, kind in enumerate(row) if kind] for row in kinds.tolist()]
+        every.append(dict(zip(keys, masked, strict=True)))
+    return every
+
+
+def check_law(folder: Path, told: list[dict[str, Any]], run: dict[str, Any]) -> None:
     """Check the results of all processes for each way."""
-    expected = list(expected_masks(str(folder)))
-    for way in told[0]:
-        of_ranks = [of_rank[way] for of_rank in told]
-        if way in REFUSED or (resumed and REFUSED_AFTER_A_RESUME.get(way, 2) <= workers):
-            assert all(ran["refused"] and not ran["seen"] for ran in of_ranks), way
+    world = len(told)
+    for name in told[0]:
+        of_ranks = [of_rank[name] for of_rank in told]
+        if name in REFUSED:
+            assert all(ran["refused"] and not ran["seen"] for ran in of_ranks), name
             continue
 
-        assert not any(ran["refused"] for ran in of_ranks), (way, of_ranks[0]["refused"])
-        for epoch in range(1 if resumed else 0, EPOCHS):
-            seen = [row for ran in of_ranks for row in ran["seen"] if row[0] == epoch]
-            for _, key, places in seen:
-                assert places == expected[epoch][key], (way, epoch)
-            every = {key for _, key, _ in seen}
-            assert every == expected[epoch].keys() or (resumed and epoch == 1), (way, epoch)
-            assert len(every) > 8
+        assert not any(ran["refused"] for ran in of_ranks), (name, of_ranks[0]["refused"])
+        if name == COLLATED:
+            check_collated(folder, [ran["seen"] for ran in of_ranks], resumed=run["resumed"])
+            continue
+
+        for rank, ran in enumerate(of_ranks):
+            alone = Run(str(folder), "", rank, world, run["shape"], resumed=run["resumed"])
+            lengths = epoch_lengths(alone.loader(rank=rank, world=world))
+            start = alone.stop if run["resumed"] else 0
+            batches = expected_batches(str(folder), run["shape"], rank, world)
+            expected = list(islice(batches, start, start + len(ran["seen"])))
+
+            assert ran["seen"] == expected, (name, rank)
+            steps = EPOCHS * lengths[0] if "Trainer" in name else sum(lengths)
+            assert start + len(expected) == steps
 
 
-def test_expected_masks__differ_between_epochs(folder: Path) -> None:
-    first, *others = expected_masks(str(folder))
+def epoch_lengths(loader: Any) -> list[int]:
+    lengths = []
+    for epoch in range(EPOCHS):
+        loader.set_epoch(epoch)
+        lengths.append(len(loader))
+    return lengths
+
+
+def check_collated(folder: Path, seen: list[list[Any]], *, resumed: bool) -> None:
+    """Check that each row has the mask of its epoch, and that all rows are there."""
+    expected = masks_by_epoch(folder)
+    steps = -(-len(expected[0]) // (ROWS_OF_A_BATCH * len(seen)))
+    start = steps + 2 if resumed else 0
+    for epoch in range(1 if resumed else 0, EPOCHS):
+        first, stop = max(epoch * steps - start, 0), (epoch + 1) * steps - start
+        found = masks_of(batch for batches in seen for batch in batches[first:stop])
+        assert found == {key: expected[epoch][key] for key in found}
+        assert len(found) == len(expected[0]) or (resumed and epoch == 1)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_loaders__give_each_row_once_an_epoch_with_its_mask(
+    folder: Path, shape: str, world: int
+) -> None:
+    expected = masks_by_epoch(folder)
+    loaders = [
+        Run(str(folder), "", rank, world, shape, resumed=False).loader(rank=rank, world=world)
+        for rank in range(world)
+    ]
+
+    for masks in expected:
+        batches = [lists(batch) for loader in loaders for batch in loader]
+
+        assert sorted(key for batch in batches for key in batch["keys"]) == sorted(masks)
+        assert shape == "flat" or masks_of(batches) == masks
+
+
+def test_masks__differ_between_epochs(folder: Path) -> None:
+    first, *others = masks_by_epoch(folder)
 
     for other in others:
         assert sum(first[key] == other[key] for key in first) < len(first) / 8
@@ -89,56 +147,41 @@ def test_ways__in_one_resumed_process(
     tmp_path: Path,
     no_accelerator: None,  # noqa: F811
 ) -> None:
-    options = {"rank": 0, "world": 1, "workers": 0, "persistent": False, "resumed": True}
+    run = {"shape": "tokens", "resumed": True}
 
-    told = run_ways(list(DAILY), folder=str(folder), out=str(tmp_path), **options)
+    told = run_ways(list(WAYS), folder=str(folder), out=str(tmp_path), rank=0, world=1, **run)
 
-    check_law(folder, [told], resumed=True)
+    check_law(folder, [told], run)
 
 
 @pytest.mark.parametrize(
-    ("ways", "world", "workers", "persistent", "resumed"),
+    ("ways", "world", "shape", "resumed"),
     [
-        (DAILY, 2, 0, False, False),
+        (("plain loop", "Accelerate", "Trainer with the callback", "Lightning"), 2, "tokens", True),
         *(
-            pytest.param(WAYS, world, workers, persistent, resumed, marks=pytest.mark.long)
+            pytest.param(WAYS, world, shape, resumed, marks=pytest.mark.long)
             for world in (1, 2, 3)
-            for workers, persistent in ((0, False), (1, False), (1, True))
+            for shape in SHAPES
             for resumed in (False, True)
         ),
     ],
 )
-def test_ways__in_several_processes_with_workers(
-    folder: Path,
-    tmp_path: Path,
-    ways: Collection[str],
-    world: int,
-    workers: int,
-    persistent: bool,
-    resumed: bool,
+def test_ways__in_several_processes(
+    folder: Path, tmp_path: Path, ways: Collection[str], world: int, shape: str, resumed: bool
 ) -> None:
-    options = {
-        "folder": str(folder),
-        "world": world,
-        "workers": workers,
-        "persistent": persistent,
-        "resumed": resumed,
-    }
+    run = {"shape": shape, "resumed": resumed}
+    options = {"folder": str(folder), "out": str(tmp_path / "out"), "world": world, **run}
     port = free_port()
 
     started = [
         processes.start(
-            run_rank,
-            list(ways),
-            port,
-            str(tmp_path / "told"),
-            {**options, "rank": rank, "out": str(tmp_path / "out")},
+            run_rank, list(ways), port, str(tmp_path / "told"), {**options, "rank": rank}
         )
         for rank in range(world)
     ]
     for process in started:
-        process.join(200)
+        process.join(PATIENCE_S)
 
     assert [process.exitcode for process in started] == [0] * world
     told = [json.loads((tmp_path / f"told-{rank}.json").read_text()) for rank in range(world)]
-    check_law(folder, told, resumed=resumed, workers=workers)
+    check_law(folder, told, run)

@@ -1,4 +1,4 @@
-"""Ways to train for three epochs, which return each row's masks by epoch, or the error.
+"""Ways to train for three epochs on the batches of a loader, in each trainer.
 
 Each runs in one process, or as one of several that train together; from the start, or resumed in the middle of the
 second epoch.
@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.utils.data import DataLoader, DistributedSampler
 
 import mslm_data as md
 from mslm_data.torch import (
@@ -26,15 +25,18 @@ from mslm_data.torch import (
     MslmModel,
     MslmTrainer,
 )
-from mslm_data.torch.data.loader import MaskedLoader
 from tests.torch.families import masked_lm
-from tests.torch.samplers import sampler_of
 
 STRATEGY = md.strategy("token", rate=0.3)
 SEED = 3
 EPOCHS = 3
-SIZE = 8
-"""Rows of each rank's batch."""
+SHAPES: dict[str, dict[str, Any]] = {
+    "rows": {"batch_size": 8},
+    "tokens": {"batch_tokens": 256, "bucketed": True},
+    "flat": {"batch_tokens": 256, "flat": True},
+}
+ROWS_OF_A_BATCH = 8
+"""Rows of each rank's batch, where a Trainer makes the batches."""
 
 WAYS: dict[str, Callable[[Run], None]] = {}
 """Name -> way. Filled by `way`."""
@@ -49,54 +51,41 @@ class Run:
         out: Folder for checkpoints.
         rank: Rank of this process.
         world: Number of ranks.
-        workers: Number of worker processes, 0 or 1.
-        persistent: Whether workers persist between epochs.
+        shape: Name of the options of batches.
         resumed: Whether to resume in the middle of the second epoch.
-        seen: Epoch, key, and masked positions of each training row.
+        seen: Keys and labels of each training batch; after the resume, if there is one.
     """
 
     folder: str
     out: str
     rank: int
     world: int
-    workers: int
-    persistent: bool
+    shape: str
     resumed: bool
-    seen: list[tuple[int, int, list[int]]] = field(default_factory=list)
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    is_watched: bool = True
+    """Whether batches are recorded; False before the resume."""
 
-    def rows(self) -> MaskedDataset:
-        return MaskedDataset(md.load(self.folder)["train"], STRATEGY, seed=SEED)
+    def loader(self, **options: Any) -> Any:
+        data = MaskedDataset(md.load(self.folder)["train"], STRATEGY, seed=SEED)
+        return data.loader(**SHAPES[self.shape], **options)
 
     @property
-    def worker_options(self) -> dict[str, Any]:
-        return {"num_workers": self.workers, "persistent_workers": self.persistent}
+    def stop(self) -> int:
+        """Number of steps before the resume."""
+        return len(self.loader(rank=self.rank, world=self.world)) + 2
 
-    @property
-    def loader_options(self) -> dict[str, Any]:
-        options = {"workers": self.workers, "persistent_workers": self.persistent}
-        return {"batch_size": SIZE, **(options if self.workers else {})}
+    def see(self, batch: Any) -> None:
+        if self.is_watched:
+            self.seen.append({name: batch[name].tolist() for name in ("keys", "labels")})
 
-    def data_loader(self, rows: Any, **options: Any) -> DataLoader[Any]:
-        return DataLoader(rows, collate_fn=MaskingCollator(), **options, **self.worker_options)
+    def model(self) -> nn.Module:
+        return Tiny(md.load(self.folder).manifest.token_ids.size)
 
-    def see(self, epoch: int, batch: Any) -> None:
-        columns = (batch[name].tolist() for name in ("keys", "labels"))
-        for key, labels in zip(*columns, strict=True):
-            places = [place for place, label in enumerate(labels) if label != -100]
-            self.seen.append((epoch, key, places))
-
-    def watch(self, model: nn.Module, epoch: Callable[[], int]) -> nn.Module:
+    def watch(self, model: nn.Module) -> nn.Module:
         """Record the inputs of a model."""
-
-        def look(_: nn.Module, __: Any, batch: dict[str, Any]) -> None:
-            if self.is_over_first_half:
-                self.see(epoch(), batch)
-
-        model.register_forward_pre_hook(look, with_kwargs=True)
+        model.register_forward_pre_hook(lambda _, __, batch: self.see(batch), with_kwargs=True)
         return model
-
-    is_over_first_half: bool = True
-    """Whether to record batches; False before the resume."""
 
 
 class Tiny(nn.Module):
@@ -119,7 +108,7 @@ def way(name: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
 
 
 def run_ways(names: list[str], **options: Any) -> dict[str, Any]:
-    """Return the result of each way: the rows seen, and the error, if any."""
+    """Return the result of each way: the batches seen, and the error, if any."""
     told = {}
     for number, name in enumerate(names):
         run = Run(**{**options, "out": f"{options['out']}/{number}"})
@@ -147,258 +136,181 @@ def run_rank(names: list[str], port: int, told: str, options: dict[str, Any]) ->
     distributed.destroy_process_group()
 
 
+def expected_batches(folder: str, shape: str, rank: int, world: int) -> Iterator[dict[str, Any]]:
+    """Yield the batches of a rank, epoch after epoch, without a process group."""
+    run = Run(folder, "", rank, world, shape, resumed=False)
+    loader = run.loader(rank=rank, world=world)
+    for _ in range(EPOCHS + 1):
+        yield from ({name: batch[name].tolist() for name in ("keys", "labels")} for batch in loader)
+
+
+# Loops of one's own --------------------------------------------------------------------------------------------------
+
+
+@way("plain loop")
+def _(run: Run) -> None:
+    """A loader made before the process group has its rank when it is read."""
+    model = run.watch(run.model())
+    ddp = nn.parallel.DistributedDataParallel(model) if run.world > 1 else model
+    loader = run.loader()
+    if run.resumed:
+        loader.load_state_dict(json.loads(json.dumps(half_way(run))))
+
+    for epoch in range(1 if run.resumed else 0, EPOCHS):
+        loader.set_epoch(epoch)  # no effect within the epoch of the state
+        for batch in loader:
+            ddp(**batch)["loss"].backward()
+
+
+@way("plain loop that sets no epoch")
+def _(run: Run) -> None:
+    loader = run.loader()
+    if run.resumed:
+        loader.load_state_dict(half_way(run))
+
+    for _ in range(1 if run.resumed else 0, EPOCHS):
+        for batch in loader:
+            run.see(batch)
+
+
+def half_way(run: Run) -> Any:
+    """Return the state of a loader after `run.stop` batches."""
+    loader = run.loader()
+    passes = itertools.chain.from_iterable(itertools.repeat(loader))
+    for _ in itertools.islice(passes, run.stop):
+        pass
+    return loader.state_dict()
+
+
+@way("Accelerate")
+def _(run: Run) -> None:
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    assert accelerator.num_processes == run.world
+    loader = run.loader()
+    assert accelerator.prepare(loader) is loader
+    accelerator.register_for_checkpointing(loader)
+    model = accelerator.prepare(run.watch(run.model()))
+    if run.resumed:
+        loader.load_state_dict(half_way(run))
+        accelerator.save_state(run.out)
+        next(iter(loader))
+        accelerator.wait_for_everyone()
+        accelerator.load_state(run.out)
+
+    for epoch in range(1 if run.resumed else 0, EPOCHS):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            accelerator.backward(model(**batch)["loss"])
+
+
 # Hugging Face's Trainer ----------------------------------------------------------------------------------------------
 
 
 def hugging_face(
-    run: Run, kind: str, rows: Any, collator: Any = MaskingCollator, **options: Any
+    run: Run, kind: Any, data: Callable[[], dict[str, Any]], stop: int, **options: Any
 ) -> None:
     """Train; to resume, train with a callback first, then resume from a checkpoint in the second epoch."""
-    from transformers import Trainer, TrainingArguments
+    from transformers import TrainingArguments
 
     def trainer(**more: Any) -> Any:
-        size = md.load(run.folder).manifest.token_ids.size
-        model: nn.Module = Tiny(size)
-        if kind == "MslmTrainer":
+        model = run.model()
+        if kind is MslmTrainer:
+            size = md.load(run.folder).manifest.token_ids.size
             model = MslmModel.wrap(masked_lm(vocab_size=size, max_position_embeddings=512))
-        steps = -(-len(run.rows()) // (SIZE * run.world))
         arguments = TrainingArguments(
             run.out,
             num_train_epochs=EPOCHS,
-            per_device_train_batch_size=SIZE,
-            dataloader_num_workers=run.workers,
-            dataloader_persistent_workers=run.persistent,
-            save_steps=steps + steps // 2,
+            per_device_train_batch_size=ROWS_OF_A_BATCH,
+            save_steps=stop if run.resumed else 10_000,
             remove_unused_columns=False,
             use_cpu=True,
             report_to=[],
             disable_tqdm=True,
             ddp_find_unused_parameters=False,
         )
-        made = (MslmTrainer if kind == "MslmTrainer" else Trainer)(
-            model,
-            arguments,
-            data_collator=collator(),
-            **{"train_dataset": rows(), **options, **more},
-        )
-        run.watch(model, lambda: int(made.state.epoch + 1e-6))
-        return made
+        return kind(run.watch(model), arguments, **{**data(), **options, **more})
 
     if not run.resumed:
         trainer().train()
         return
 
-    run.is_over_first_half = False
-    before = trainer(callbacks=[MaskEpochCallback()])
-    before.train()
-    run.is_over_first_half = True
-    first = min(Path(run.out).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-    trainer().train(resume_from_checkpoint=str(first))
+    run.is_watched = False
+    trainer(callbacks=[MaskEpochCallback()]).train()
+    run.is_watched = True
+    trainer().train(resume_from_checkpoint=f"{run.out}/checkpoint-{stop}")
 
 
-@way("Trainer")
-def _(run: Run) -> None:
-    hugging_face(run, "Trainer", run.rows)
+def on_loader(run: Run, kind: Any, **options: Any) -> None:
+    hugging_face(run, kind, lambda: {"train_dataset": run.loader()}, run.stop, **options)
+
+
+def loader_trainer() -> Any:
+    """Return the class of docs/training.md."""
+    from transformers import Trainer
+
+    class LoaderTrainer(Trainer):
+        def get_train_dataloader(self) -> Any:
+            return self.train_dataset.for_trainer()
+
+    return LoaderTrainer
 
 
 @way("Trainer with the callback")
 def _(run: Run) -> None:
-    callback = MaskEpochCallback()
-    hugging_face(run, "Trainer", run.rows, callbacks=[callback])
+    on_loader(run, loader_trainer(), callbacks=[MaskEpochCallback()])
+
+
+@way("Trainer")
+def _(run: Run) -> None:
+    on_loader(run, loader_trainer())
 
 
 @way("MslmTrainer")
 def _(run: Run) -> None:
-    hugging_face(run, "MslmTrainer", run.rows)
+    on_loader(run, MslmTrainer)
 
 
-@way("MslmTrainer with a loader")
-def _(run: Run) -> None:
-    hugging_face(run, "MslmTrainer", lambda: run.rows().loader(**run.loader_options))
-
-
-def of_datasets(run: Run) -> dict[str, Any]:
-    """Return rows of the library datasets, and a collator that masks them."""
+def on_collated_rows(run: Run, **options: Any) -> None:
+    """Train on rows of the library datasets, masked by the collator."""
     import datasets
+    from transformers import Trainer
 
     split = md.load(run.folder)["train"]
-    rows = datasets.load_from_disk(run.folder)["train"]
-    return {
-        "rows": lambda: rows,
-        "collator": lambda: MaskingCollator(STRATEGY, split, seed=SEED),
-    }
+
+    def data() -> dict[str, Any]:
+        return {
+            "train_dataset": datasets.load_from_disk(run.folder)["train"],
+            "data_collator": MaskingCollator(STRATEGY, split, seed=SEED),
+        }
+
+    steps = -(-len(split) // (ROWS_OF_A_BATCH * run.world))
+    hugging_face(run, Trainer, data, steps + 2, **options)
 
 
 @way("Trainer, rows masked by the collator")
 def _(run: Run) -> None:
-    hugging_face(run, "Trainer", **of_datasets(run))
+    on_collated_rows(run)
 
 
 @way("Trainer with the callback, rows masked by the collator")
 def _(run: Run) -> None:
-    hugging_face(run, "Trainer", **of_datasets(run), callbacks=[MaskEpochCallback()])
-
-
-# Custom loops --------------------------------------------------------------------------------------------------------
-
-
-def loop(run: Run, batches: Any, *, begin: Callable[[int], object], step: Any) -> None:
-    """Train for all epochs; to resume, from the middle of the second.
-
-    torch's DataLoader cannot resume within an epoch, so earlier batches are computed and discarded.
-    """
-    first = 1 if run.resumed else 0
-    for epoch in range(first, EPOCHS):
-        begin(epoch)
-        skipped = 0
-        if run.resumed and epoch == 1:
-            if isinstance(batches, MaskedLoader):
-                batches.load_state_dict(half_of(batches))
-                begin(epoch)
-            else:
-                skipped = 2
-        for batch in itertools.islice(iter(batches), skipped, None):
-            run.see(epoch, batch)
-            step(batch)
-
-
-def half_of(loader: Any) -> Any:
-    """Return the state after two batches of each rank."""
-    for _ in itertools.islice(loader, 2):
-        pass
-    return loader.state_dict()
-
-
-def with_ddp(run: Run, batches: Any, begin: Callable[[int], object]) -> None:
-    model: nn.Module = Tiny(md.load(run.folder).manifest.token_ids.size)
-    if run.world > 1:
-        model = nn.parallel.DistributedDataParallel(model)
-    loop(run, batches, begin=begin, step=lambda batch: model(**batch)["loss"].backward())
-
-
-def with_accelerate(
-    run: Run,
-    rows: Any,
-    begin: Callable[[int], object] | None,
-    *,
-    prepared: bool,
-    **options: Any,
-) -> None:
-    """Train; without `begin`, `set_epoch` is called on the prepared loader."""
-    from accelerate import Accelerator
-    from accelerate.utils import DataLoaderConfiguration
-
-    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
-    assert accelerator.num_processes == run.world
-    model = accelerator.prepare(Tiny(md.load(run.folder).manifest.token_ids.size))
-    batches = accelerator.prepare(rows) if prepared else rows
-    loop(
-        run,
-        batches,
-        begin=begin or batches.set_epoch,
-        step=lambda batch: accelerator.backward(model(**batch)["loss"]),
-    )
-
-
-def nothing(epoch: int) -> None:
-    """Do nothing at the start of an epoch."""
-
-
-@way("DDP, loader")
-def _(run: Run) -> None:
-    loader = run.rows().loader(**run.loader_options)
-    with_ddp(run, loader, loader.set_epoch)
-
-
-@way("DDP, loader that is not told")
-def _(run: Run) -> None:
-    first = 1 if run.resumed else 0
-    rows = MaskedDataset(md.load(run.folder)["train"], STRATEGY, seed=SEED, epoch=first)
-    with_ddp(run, rows.loader(**run.loader_options), nothing)
-
-
-def distributed_rows(run: Run, rows: MaskedDataset) -> tuple[Any, DistributedSampler[Any]]:
-    sampler = DistributedSampler(rows, num_replicas=run.world, rank=run.rank)
-    return run.data_loader(rows, batch_size=SIZE, sampler=sampler), sampler
-
-
-@way("DDP, DistributedSampler")
-def _(run: Run) -> None:
-    batches, sampler = distributed_rows(run, run.rows())
-    with_ddp(run, batches, sampler.set_epoch)
-
-
-@way("DDP, DistributedSampler, epoch set by hand")
-def _(run: Run) -> None:
-    rows = run.rows()
-    batches, sampler = distributed_rows(run, rows)
-
-    def begin(epoch: int) -> None:
-        sampler.set_epoch(epoch)
-        rows.epoch = epoch
-
-    with_ddp(run, batches, begin)
-
-
-@way("DDP, ShardSampler")
-def _(run: Run) -> None:
-    rows = run.rows()
-    sampler = sampler_of(rows, batch_size=SIZE, rank=None, world=None)
-    with_ddp(run, run.data_loader(rows, batch_sampler=sampler), sampler.set_epoch)
-
-
-@way("Accelerate, loader")
-def _(run: Run) -> None:
-    loader = run.rows().loader(**run.loader_options)
-    with_accelerate(run, loader, loader.set_epoch, prepared=False)
-
-
-@way("Accelerate, rows")
-def _(run: Run) -> None:
-    batches = run.data_loader(run.rows(), batch_size=SIZE, shuffle=True)
-    with_accelerate(run, batches, None, prepared=True)
-
-
-@way("Accelerate, rows by a seedable sampler")
-def _(run: Run) -> None:
-    batches = run.data_loader(run.rows(), batch_size=SIZE, shuffle=True)
-    with_accelerate(run, batches, None, prepared=True, use_seedable_sampler=True)
-
-
-@way("Accelerate, rows, epoch set by hand")
-def _(run: Run) -> None:
-    rows = run.rows()
-    batches = run.data_loader(rows, batch_size=SIZE, shuffle=True)
-    with_accelerate(run, batches, lambda epoch: setattr(rows, "epoch", epoch), prepared=True)
-
-
-@way("Accelerate, ShardSampler")
-def _(run: Run) -> None:
-    rows = run.rows()
-    batches = run.data_loader(rows, batch_sampler=sampler_of(rows, batch_size=SIZE))
-    with_accelerate(run, batches, None, prepared=True)
-
-
-@way("Accelerate, ShardSampler that is told beside the prepared loader")
-def _(run: Run) -> None:
-    rows = run.rows()
-    sampler = sampler_of(rows, batch_size=SIZE)
-    batches = run.data_loader(rows, batch_sampler=sampler)
-    with_accelerate(run, batches, sampler.set_epoch, prepared=True)
+    on_collated_rows(run, callbacks=[MaskEpochCallback()])
 
 
 # Lightning -----------------------------------------------------------------------------------------------------------
 
 
-def lightning_fit(run: Run, make: Callable[[], Any], **options: Any) -> None:
+@way("Lightning")
+def _(run: Run) -> None:
     import lightning.pytorch as lightning
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.model = Tiny(md.load(run.folder).manifest.token_ids.size)
-            run.watch(self.model, lambda: self.current_epoch)
+            self.model = run.watch(run.model())
 
         def training_step(self, batch: dict[str, Any]) -> Any:
             return self.model(**batch)["loss"]
@@ -418,48 +330,12 @@ def lightning_fit(run: Run, make: Callable[[], Any], **options: Any) -> None:
             enable_progress_bar=False,
             enable_model_summary=False,
             **({"strategy": "ddp", "devices": run.world} if run.world > 1 else {"devices": 1}),
-            **options,
         )
-        trainer.fit(Module(), make(), ckpt_path=checkpoint)
+        trainer.fit(Module(), run.loader(), ckpt_path=checkpoint)
         assert trainer.world_size == run.world
 
     if run.resumed:
-        run.is_over_first_half = False
-        steps = -(-len(run.rows()) // (SIZE * run.world))
-        fit(steps + 2, None)
-        run.is_over_first_half = True
+        run.is_watched = False
+        fit(run.stop, None)
+        run.is_watched = True
     fit(-1, f"{run.out}/last.ckpt" if run.resumed else None)
-
-
-@way("Lightning, loader")
-def _(run: Run) -> None:
-    lightning_fit(run, lambda: run.rows().loader(**run.loader_options))
-
-
-@way("Lightning, rows")
-def _(run: Run) -> None:
-    lightning_fit(run, lambda: run.data_loader(run.rows(), batch_size=SIZE, shuffle=True))
-
-
-@way("Lightning, ShardSampler")
-def _(run: Run) -> None:
-    def batches() -> Any:
-        rows = run.rows()
-        sampler = sampler_of(rows, batch_size=SIZE, rank=None, world=None)
-        return run.data_loader(rows, batch_sampler=sampler)
-
-    lightning_fit(run, batches, use_distributed_sampler=False)
-
-
-def expected_masks(folder: str) -> Iterator[dict[int, list[int]]]:
-    """Yield the masked positions by key, epoch after epoch."""
-    train = md.load(folder)["train"]
-    for epoch in range(EPOCHS):
-        batches = md.Batches(train, STRATEGY, batch_size=len(train), seed=SEED, epoch=epoch)
-        (batch,) = batches
-        yield {
-            key: [place for place, label in enumerate(labels) if label != -100]
-            for key, labels in zip(
-                batch["keys"].view("int64").tolist(), batch["labels"].tolist(), strict=True
-            )
-        }

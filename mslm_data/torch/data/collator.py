@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.data.masked_row import MaskedRow, merge_chunks
 from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, make_examples, token_ids
 
 COLUMNS = (
@@ -186,7 +185,7 @@ class MaskingCollator(FollowsEpoch):
         self._dtypes = dict(dtypes or {})
         self._epoch = Epoch(0 if static and epoch is None else epoch)
 
-    def __call__(self, rows: Sequence[Row | MaskedRow]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """Make a batch.
 
         Args:
@@ -195,13 +194,6 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: The epoch is not set, rows cannot be masked, or columns are missing.
         """
-        # Compares types: isinstance is slower here than reading a row, as Mapping is abstract.
-        types = {type(row) for row in rows}
-        if types == {MaskedRow}:
-            return self.tensors(*merge_chunks(cast(Sequence[MaskedRow], rows)))
-        if MaskedRow in types:
-            raise ValueError(_MIXED)
-
         return self.tensors(self._mask(rows))
 
     def tensors(
@@ -264,8 +256,6 @@ class MaskingCollator(FollowsEpoch):
         self._check_columns(rows[0])
         epoch = self._epoch.require(_SET_EPOCH)
         examples = make_examples(rows, self.ids, tags=self._tags)
-        if not self.static:
-            self._epoch.watch(examples.keys, _SET_EPOCH)
 
         return Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
 

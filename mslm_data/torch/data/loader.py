@@ -1,50 +1,175 @@
-"""A loader of tensor batches that resumes exactly.
+"""Finished batches of masked rows as tensors, for any training loop.
 
-By default it makes batches in the training process: passing a small batch between processes takes
-longer than making it. Workers are for trainers that require them.
+Batches are made in the training process: passing a small batch between processes takes longer than
+making it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from copy import copy
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.masked import mask_batches
-from mslm_data.torch.data.collator import MaskingCollator
-from mslm_data.torch.data.sampler import BatchRows, EvenEpochs, ShardSampler
+from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
+from mslm_data.batches.masked import check_split, mask_batches, strategy_for
+from mslm_data.batches.order import Cursor, EpochOrder
+from mslm_data.mask.rng import check_count
+from mslm_data.mask.strategy import Strategy
+from mslm_data.registry import check_names, did_you_mean
+from mslm_data.shard.split import Rows
+from mslm_data.torch.data.collator import COLUMNS
 
-if TYPE_CHECKING:
-    from mslm_data.torch.data.dataset import MaskedDataset
+_BATCHES_ONLY = (
+    "MaskedDataset: rows come in finished batches, which a DataLoader would repeat, lose or stack; "
+    "write `for batch in data.loader(...)`, without a DataLoader; in Hugging Face's Trainer, pass "
+    "the loader as train_dataset to MslmTrainer, or return loader.for_trainer() from "
+    "get_train_dataloader"
+)
+
+
+class MaskedDataset:
+    """A split with a strategy: rows whose masks depend on (key, seed, epoch, strategy) alone.
+
+    Its `loader` yields finished batches::
+
+        data = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"), seed=0)
+        for batch in data.loader(batch_tokens=4_096): ...
+
+    Attributes:
+        split: A split of a loaded folder, or a mix.
+        strategy: The masking strategy.
+        seed: Seed of the masks, and of the order of the rows.
+        static: Whether each row keeps its mask of epoch 0.
+    """
+
+    def __init__(
+        self,
+        split: Rows,
+        strategy: Strategy | str | Path,
+        *,
+        seed: int = 0,
+        static: bool = False,
+    ) -> None:
+        """Choose the rows and their masks. No row is read.
+
+        Args:
+            split: `md.load(folder_or_url)[name]`, or `md.mix(...)`.
+            strategy: `md.strategy(...)`, or the name of a strategy. Lexicons are also searched in
+                the folder of the split.
+            seed: Seed, in `[0, 2**63)`.
+            static: Whether rows keep the masks of epoch 0, for evaluation.
+
+        Raises:
+            TypeError: `split` is not a split, for example a folder, or `strategy` not a strategy.
+            ValueError: The seed is out of range, the strategy is unknown, a strategy with score
+                columns is used on a mix, or `static` with a rate that follows training.
+            VocabularyError: A lexicon or score column is missing, damaged, or made with another
+                tokenizer.
+        """
+        check_split(split)
+        check_count("seed", seed)
+        self.split = split
+        self.strategy = strategy_for(split, strategy)
+        if static and self.strategy.follows_training:
+            raise ValueError(
+                "static: the rate of the strategy follows training, so masks cannot stay the same; "
+                "pass a constant rate, such as 0.15"
+            )
+        self.seed = seed
+        self.static = static
+
+    def loader(  # noqa: D417 - the options of batches are explained once, in BatchOptions
+        self,
+        batch_size: int | None = None,
+        *,
+        batch_tokens: int | None = None,
+        flat: bool = False,
+        shuffle: bool | Literal["shards"] = True,
+        open_shards: int = OPEN_SHARDS,
+        bucketed: bool = False,
+        drop_last: bool = False,
+        multiple_of: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
+        pin_memory: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> MaskedLoader:
+        """Return a loader of finished batches.
+
+        See `mslm_data.batches.batch_options.BatchOptions` for options not listed here; they are the
+        same as in `md.Batches`. The seed is the dataset's.
+
+        Args:
+            rank: Rank of this process. Default, for both `rank` and `world`: as reported by
+                torch.distributed.
+            world: Number of ranks.
+            pin_memory: Whether to return batches in pinned memory; needs an accelerator.
+            columns: Columns of a batch, such as `["input_ids", "attention_mask", "labels"]` for a
+                model that takes no others. Default: all.
+
+        Raises:
+            ValueError: An option is invalid, or a column is unknown. While iterating: a row has
+                more tokens than `batch_tokens`.
+        """
+        options = BatchOptions(
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
+            shuffle=shuffle,
+            open_shards=open_shards,
+            bucketed=bucketed,
+            drop_last=drop_last,
+            seed=self.seed,
+        )
+        return MaskedLoader(
+            self, options, rank=rank, world=world, pin_memory=pin_memory, columns=columns
+        )
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, row: object) -> NoReturn:
+        """Raise an error, also in a DataLoader: there are no single rows.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(_BATCHES_ONLY)
+
+    def __repr__(self) -> str:
+        static = ", static" if self.static else ""
+
+        return f"MaskedDataset({self.split!r}, seed {self.seed}{static})"
 
 
 class MaskedLoader:
     """Iterate over the batches of one epoch as dicts of tensors; see `MaskedDataset.loader`.
 
-    After a complete pass, the next iteration starts the next epoch. On a single rank, the batches
-    are those of `md.Batches` with the same options.
-
-    The loader implements the protocol of torchdata's StatefulDataLoader (`state_dict`,
-    `load_state_dict`), which is supported by Lightning and
-    `Accelerator.register_for_checkpointing`. The state counts batches returned to the training
-    loop, not batches prefetched by workers, and can be loaded with any number of workers and ranks.
-
-    The loader distributes batches over ranks itself; Accelerate's `prepare` and Lightning's sampler
-    injection leave it unchanged. The rank is read when iteration begins, so the loader can be
-    created before the process group::
+    After a complete pass, the next iteration starts the next epoch, with another order and other
+    masks. On a single rank, the batches are those of `md.Batches` with the same options. Iterate
+    the loader itself, in any process: it distributes batches over ranks, and Accelerate's `prepare`
+    returns it unchanged. The rank is read when iteration begins, so the loader can be created
+    before the process group::
 
         for epoch in range(epochs):
             loader.set_epoch(epoch)      # no effect within the epoch of a loaded state
             for batch in loader: ...
 
+    `state_dict` and `load_state_dict` follow the protocol of torchdata's StatefulDataLoader, which
+    Lightning and `Accelerator.register_for_checkpointing` call. A state counts the batches returned
+    to the training loop, and can be loaded on any number of ranks, or by `md.Batches`.
+
     Attributes:
         dataset: The masked rows.
-        sampler: The sampler of row indices.
-        workers: Number of worker processes; 0 makes batches in this process.
+        options: Size and form of the batches, and the seed.
     """
 
     def __init__(
@@ -54,58 +179,33 @@ class MaskedLoader:
         *,
         rank: int | None = None,
         world: int | None = None,
-        workers: int = 0,
         pin_memory: bool = False,
         columns: Sequence[str] | None = None,
-        dtypes: Mapping[str, torch.dtype] | None = None,
-        worker_options: Mapping[str, Any],
     ) -> None:
         """Configure the batches; see `MaskedDataset.loader` for the arguments.
 
         Raises:
-            TypeError: An option of DataLoader is set by the loader itself.
-            ValueError: An option is invalid, or `in_order=False`. While iterating: a row has more
-                tokens than `batch_tokens` or `row_tokens`.
+            TypeError: `columns` is a single name.
+            ValueError: Rank or columns are invalid, or the options do not fit the rows.
         """
-        for name in worker_options:
-            if name in _SET_HERE:
-                raise TypeError(f"loader: unknown option '{name}'; {_SET_HERE[name]}")
-        if not worker_options.get("in_order", True):
+        if (rank is None) != (world is None):
             raise ValueError(
-                "in_order: expected True, got False; states count batches in order, so a resumed "
-                "run would repeat some batches and skip others"
+                f"rank, world: expected both or neither, got rank={rank} and world={world}"
             )
+        if rank is not None and world is not None and not 0 <= rank < world:
+            raise ValueError(f"rank: expected a number from 0 to {world - 1}, got {rank}")
+        check_names("columns", columns)
+        for name in columns or ():
+            if name not in COLUMNS:
+                raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
 
         self.dataset = dataset
-        self.workers = workers
-        self.sampler = ShardSampler(
-            dataset.split, options, epoch=dataset.epoch or 0, rank=rank, world=world
-        )
-        self.sampler.counts = False  # workers prefetch: `_iter_batches` counts instead
-        self._pin = pin_memory
-        self._collator = MaskingCollator(
-            row_tokens=options.row_tokens,
-            flat=options.flat,
-            multiple_of=options.multiple_of,
-            columns=columns,
-            dtypes=dtypes,
-        )
-        self._worker_options = worker_options
-        self._loader = self._make_data_loader(self.sampler)
-
-    @property
-    def batch_sampler(self) -> ShardSampler:
-        """The sampler, under the name that Lightning uses in evaluation."""
-        return self.sampler
-
-    def for_trainer(self) -> DataLoader[Any]:
-        """Return a DataLoader for Hugging Face's Trainer; see `EvenEpochs`.
-
-        It starts at epoch 0 and does not move this loader, whose position and states do not apply
-        to it: the Trainer resumes from its own checkpoints. `MslmTrainer` calls it for a
-        `MaskedLoader`.
-        """
-        return self._make_data_loader(EvenEpochs(self.sampler))
+        self.options = options
+        self._rank = rank
+        self._world = world
+        self._pin_memory = pin_memory
+        self._columns = columns
+        self._cursor = Cursor(EpochOrder.from_options(dataset.split, options))
 
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch from its first batch; no effect within the current epoch.
@@ -115,103 +215,168 @@ class MaskedLoader:
         Raises:
             ValueError: The epoch is invalid.
         """
-        self.sampler.set_epoch(epoch)
+        self._cursor.set_epoch(epoch)
 
     def __len__(self) -> int:
         """Return the number of this rank's batches in the epoch, including those before a resume.
 
-        With `batch_tokens` or `row_tokens`, this reads the lengths of all rows, and downloads all
-        shards of a remote split.
+        With `batch_tokens`, this reads the lengths of all rows, and downloads all shards of a
+        remote split.
         """
-        return len(self.sampler)
+        _, world = self._ranks()
 
-    def __getitem__(self, row: object) -> NoReturn:
-        """Raise an error: a loader yields batches, and has no single rows.
-
-        Raises:
-            TypeError: Always.
-        """
-        raise TypeError(
-            "loader: a trainer asked for single rows, but a loader only yields batches; "
-            "MslmTrainer takes a loader as train_dataset, for others pass a MaskedDataset, or "
-            "return the loader from get_train_dataloader"
-        )
+        return self._cursor.steps(world)
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        self.sampler.cursor.rewind()
+        if get_worker_info() is not None:
+            raise TypeError(_BATCHES_ONLY)
+        self._cursor.rewind()
 
-        return self._iter_batches()
+        return self._pass()
 
-    def __repr__(self) -> str:
-        state = self.sampler.state_dict()
-        _, world = self.sampler.ranks()
-        steps = self.sampler.cursor.steps_in_words(world)
-
-        size = self.sampler.options.describe_size()
-
-        return (
-            f"MaskedLoader({steps} batches of {size} from {self.dataset!r}; "
-            f"epoch {state['epoch']}, {state['steps']:,} given)"
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position in the data, which is the same on all ranks.
-
-        `md.Batches` can load it too.
-        """
-        return self.sampler.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a state, with any number of workers and ranks.
-
-        Raises:
-            ValueError: The state belongs to other rows or options, and would repeat or skip rows.
-        """
-        self.sampler.load_state_dict(state)
-
-    def _iter_batches(self) -> Iterator[dict[str, Tensor]]:
-        """Yield the remaining batches of the epoch, and count them as given."""
-        batches = iter(self._loader) if self.workers else self._iter_in_process()
-
-        for batch in batches:
-            self.sampler.cursor.count()
-            yield batch
-
-    def _make_data_loader(self, sampler: Sampler[BatchRows]) -> DataLoader[Any]:
-        return DataLoader(
-            self.dataset,
-            batch_sampler=sampler,
-            collate_fn=self._collator,
-            num_workers=self.workers,
-            pin_memory=self._pin and self.workers > 0,
-            **self._worker_options,
-        )
-
-    def _iter_in_process(self) -> Iterator[dict[str, Tensor]]:
-        """Make batches in this process; rows of many batches are gathered and masked together."""
-        dataset = self.dataset
-        steps = self.sampler.begin()
+    def _pass(self) -> Iterator[dict[str, Tensor]]:
+        """Yield batches from the cursor's position to the end of its epoch."""
+        rank, world = self._ranks()
+        steps = self._cursor.begin(rank=rank, world=world)
         masked_batches = mask_batches(
-            dataset.split,
-            dataset.strategy,
+            self.dataset.split,
+            self.dataset.strategy,
             steps,
-            order=self.sampler.cursor.order,
-            begin=self.sampler.cursor.place,
-            seed=dataset.seed,
-            mask_epoch=dataset.mask_epoch(self.sampler.epoch),
+            order=self._cursor.order,
+            begin=self._cursor.place,
+            seed=self.options.seed,
+            mask_epoch=0 if self.dataset.static else self._cursor.epoch,
         )
         for masked, places, packs in masked_batches:
-            batch = self._collator.tensors(masked, places, packs)
-            if self._pin:
+            self._cursor.count()
+            arrays = masked.batch(places, packs=packs, options=self.options)
+            # Torch has few operations on uint64: the keys keep their bits as int64.
+            arrays["keys"] = arrays["keys"].view(np.int64)
+
+            names = [name for name in self._columns or arrays if name in arrays]
+            batch = {name: torch.from_numpy(arrays[name]) for name in names}
+            if self._pin_memory:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 
             yield batch
 
+    def _ranks(self) -> tuple[int, int]:
+        """Return this process's rank and the number of ranks."""
+        if self._rank is not None and self._world is not None:
+            return self._rank, self._world
 
-_SET_HERE = {
-    "num_workers": "pass workers",
-    "sampler": "make a DataLoader of the MaskedDataset with it",
-    "batch_sampler": "make a DataLoader of the MaskedDataset with it",
-    "collate_fn": "make a DataLoader of the MaskedDataset with it",
-}
-"""Option of DataLoader that the loader sets itself -> the alternative."""
+        # Not cached, since loaders are often created before the process group.
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+        return 0, 1
+
+    def for_trainer(self, epoch: int | None = None) -> DataLoader[dict[str, Tensor]]:
+        """Return a DataLoader for Hugging Face's Trainer, in this process; see `TrainerBatches`.
+
+        `MslmTrainer` calls it for the loaders that it is given. In a plain Trainer::
+
+            class LoaderTrainer(Trainer):
+                def get_train_dataloader(self):
+                    return self.train_dataset.for_trainer()
+
+            LoaderTrainer(..., train_dataset=loader, callbacks=[MaskEpochCallback()])
+
+        Args:
+            epoch: The first epoch. Default: None, set by `MaskEpochCallback`. For evaluation, 0.
+        """
+        return DataLoader(TrainerBatches(self, epoch), batch_size=None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position in the data, which is the same on all ranks."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume from a state, on any number of ranks.
+
+        Raises:
+            ValueError: The state belongs to other rows or options, and would repeat or skip rows.
+        """
+        self._cursor.load_state_dict(state)
+
+    def __getitem__(self, row: object) -> NoReturn:
+        """Raise an error, also in a DataLoader: a loader has no single rows.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(_BATCHES_ONLY)
+
+    def __repr__(self) -> str:
+        state = self.state_dict()
+
+        return (
+            f"MaskedLoader({self.options.describe_size()} from {self.dataset!r}; "
+            f"epoch {state['epoch']}, {state['steps']:,} given)"
+        )
+
+
+class TrainerBatches(IterableDataset[dict[str, Tensor]]):
+    """The batches of a loader in epochs of equal length, as Hugging Face's Trainer expects them.
+
+    The Trainer reads the number of steps of an epoch once. Filled by tokens, epochs of the rows
+    differ in length, so surplus batches would be skipped. Here each epoch has the length of the
+    first, and starts where the one before ended: each row is used once in an epoch of the rows,
+    which may end a few batches before or after an epoch of the Trainer.
+
+    The Trainer resumes by skipping batches of the first epoch, so the epoch must be set.
+
+    Attributes:
+        dataset: The loader, with a position of its own.
+        epoch: Epoch of the Trainer for the next iteration; None if it is not set.
+    """
+
+    def __init__(self, loader: MaskedLoader, epoch: int | None) -> None:
+        """Start at the loader's epoch 0, and do not move it."""
+        self.dataset = copy(loader)
+        self.dataset._cursor = Cursor(loader._cursor.order)
+        self.epoch = epoch
+        self._lengths: list[int] = []
+        """Number of batches of each epoch of the rows, as far as they were needed."""
+        self._length = self._count_batches(0)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        if get_worker_info() is not None:
+            raise TypeError(_BATCHES_ONLY)
+        if self.epoch is None:
+            raise ValueError(
+                "epoch: not set, so a resumed run would repeat the masks of earlier epochs; pass "
+                "callbacks=[MaskEpochCallback()] to the Trainer"
+            )
+
+        return self._pass(self.epoch)
+
+    def _pass(self, epoch: int) -> Iterator[dict[str, Tensor]]:
+        """Yield the batches of an epoch of the Trainer."""
+        # Find the epoch of the rows that contains the first batch, and the batch's index in it.
+        first = epoch * self._length
+        row_epoch = 0
+        while self._length and first >= self._count_batches(row_epoch):
+            first -= self._count_batches(row_epoch)
+            row_epoch += 1
+
+        # Take batches from there on, across epochs of the rows.
+        remaining = self._length
+        while remaining:
+            self.dataset.set_epoch(row_epoch)
+            for batch in islice(self.dataset, first, first + remaining):
+                remaining -= 1
+                yield batch
+            first = 0
+            row_epoch += 1
+
+    def _count_batches(self, epoch: int) -> int:
+        """Return the number of this rank's batches in an epoch of the rows."""
+        while len(self._lengths) <= epoch:
+            self.dataset.set_epoch(len(self._lengths))
+            self._lengths.append(len(self.dataset))
+
+        return self._lengths[epoch]

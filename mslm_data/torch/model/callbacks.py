@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
 from mslm_data.torch.data.epoch import FollowsEpoch
-from mslm_data.torch.model.checks import (
-    check_shareable,
-    check_training,
-    iter_datasets,
-    mark_protected,
-)
+from mslm_data.torch.data.loader import TrainerBatches
+from mslm_data.torch.model.checks import check_shareable, check_training, mark_protected
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -22,32 +18,13 @@ else:
 class MaskEpochCallback(TrainerCallback):
     """Set the epoch of the training masks: `Trainer(..., callbacks=[MaskEpochCallback()])`.
 
-    The Trainer does not pass the epoch to datasets and collators, which raise an error without one.
-    The callback finds the training dataset and the collator itself. `MslmTrainer` adds it by
-    default.
+    The Trainer does not pass the epoch to a loader's batches or to a collator, which raise an error
+    without one. The callback finds both in the Trainer. `MslmTrainer` adds it by default.
 
     When training begins, it checks that tokenizer and labels of the rows match the model, and that
     packed rows do not attend to each other. It sets `config.protected` of an `MslmModel` that is
     trained on patients' text, which prevents uploads.
     """
-
-    def __init__(self, *targets: Any) -> None:
-        """Choose the objects whose epoch is set.
-
-        Args:
-            *targets: Masked datasets, collators, or objects with `set_epoch`. Default: the training
-                dataset, its collator and its batch sampler.
-
-        Raises:
-            TypeError: A target has no epoch.
-        """
-        for target in targets:
-            if not (isinstance(target, FollowsEpoch) or hasattr(target, "set_epoch")):
-                raise TypeError(
-                    "MaskEpochCallback: expected masked rows, a loader or a collator, got "
-                    f"{type(target).__name__}, which has no epoch"
-                )
-        self._targets = targets
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Check rows and model, and mark a model that is trained on patients' text.
@@ -74,21 +51,13 @@ class MaskEpochCallback(TrainerCallback):
         check_shareable("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Set the epoch of all targets, also after resuming from a checkpoint."""
-        # The Trainer's epoch is a float, steps / steps per epoch: after two passes it may be
-        # 1.9999999.
-        epoch = int((state.epoch or 0) + 1e-6)
-        for target in self._targets or _find_targets(kwargs.get("train_dataloader")):
-            if isinstance(target, FollowsEpoch):
-                target.epoch = epoch
-            elif hasattr(target, "set_epoch"):
-                target.set_epoch(epoch)
-
-
-def _find_targets(loader: Any) -> list[Any]:
-    """Return the datasets, the collator and the batch sampler of a loader."""
-    _, *datasets = iter_datasets(loader)
-    return [*datasets, _find_collator(loader), getattr(loader, "batch_sampler", None)]
+        """Set the epoch, also after resuming from a checkpoint."""
+        loader = kwargs.get("train_dataloader")
+        for target in (getattr(loader, "dataset", None), _find_collator(loader)):
+            if isinstance(target, FollowsEpoch | TrainerBatches):
+                # The Trainer's epoch is a float, steps / steps per epoch: after two passes it may
+                # be 1.9999999.
+                target.epoch = int((state.epoch or 0) + 1e-6)
 
 
 def _find_collator(loader: Any) -> Any:

@@ -50,11 +50,12 @@ def check_training(
             _check_labels(where, model.config.labels, split)
 
     # A plain encoder ignores the columns of packed rows; an MslmModel converts them.
-    packs = getattr(getattr(collator, "options", None), "is_packed", False)
+    sources = [*iter_datasets(datasets), collator]
+    packs = any(getattr(getattr(source, "options", None), "is_packed", False) for source in sources)
     if packs and type(model).__module__.startswith("transformers."):
         raise ValueError(
             f"{where}: in a {type(model).__name__} packed rows would attend to each other; pass "
-            "MslmModel.wrap(model), or leave out row_tokens and flat"
+            "MslmModel.wrap(model), or leave out flat"
         )
 
 

@@ -20,6 +20,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import AnnotateError
 from mslm_data.kernels.pad import IGNORED, pad_rows
 from mslm_data.shard.split import Rows
+from mslm_data.torch.data.loader import MaskedDataset
 from mslm_data.torch.model.loss import token_losses
 
 Model: TypeAlias = Callable[..., Any]
@@ -53,7 +54,7 @@ def check_batches(batches: object) -> None:
     Raises:
         TypeError: It is a split, a dataset or rows.
     """
-    if isinstance(batches, Dataset | Rows | Examples):
+    if isinstance(batches, Dataset | MaskedDataset | Rows | Examples):
         raise TypeError(
             "batches: expected batches, such as MaskedDataset(split, "
             f"strategy).loader(batch_size=32), got {type(batches).__name__}, which yields rows"

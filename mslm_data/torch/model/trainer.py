@@ -12,12 +12,9 @@ from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.kernels.pad import IGNORED
-from mslm_data.torch.data.collator import MaskingCollator
-from mslm_data.torch.data.epoch import FollowsEpoch
-from mslm_data.torch.data.loader import MaskedLoader
-from mslm_data.torch.data.sampler import EvenEpochs
+from mslm_data.torch.data.loader import MaskedLoader, TrainerBatches
 from mslm_data.torch.model.callbacks import MaskEpochCallback
-from mslm_data.torch.model.checks import check_training, is_mslm, iter_datasets
+from mslm_data.torch.model.checks import check_training, is_mslm
 from mslm_data.torch.model.steps import PARTS, tags
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ else:
 
 
 class MslmTrainer(Trainer):
-    """Train an `MslmModel` with Hugging Face's Trainer, with five differences.
+    """Train an `MslmModel` with Hugging Face's Trainer, with four differences.
 
     * It counts all non-special tokens of an optimizer step, not only masked tokens, so the loss is
       exact for any `gradient_accumulation_steps` and number of ranks: 32 batches of one row give
@@ -39,11 +36,9 @@ class MslmTrainer(Trainer):
       `compute_metrics` gets the logits of the tags with the tags of the rows, `bio`.
       For a `MaskedLoader`, `compute_metrics` gets all rows, and needs a single rank.
     * `train_dataset`, `eval_dataset` and the argument of `predict` may be a `MaskedLoader`, whose
-      batches are used as they are: filled by tokens, packed or bucketed.
-      `per_device_train_batch_size` is then ignored.
-    * It sets the epoch of rows and collator, like `MaskEpochCallback` in other Trainers.
-    * The default `data_collator` is `MaskingCollator()`, for rows of a `MaskedDataset`. Use
-      `transformers.default_data_collator` for rows that are already masked tensors.
+      batches are used as they are. `per_device_train_batch_size` is then ignored.
+    * It sets the epoch of a loader or a `MaskingCollator`, like `MaskEpochCallback` in other
+      Trainers.
 
     Tokenizer and labels of the rows must match those of the model.
     """
@@ -52,9 +47,9 @@ class MslmTrainer(Trainer):
         """Take the arguments of Hugging Face's Trainer.
 
         Raises:
-            TypeError: The model is not an `MslmModel`.
-            ValueError: See `check_training`; or the evaluation rows have no epoch, a model without
-                labels is given `compute_metrics`, or several processes train separate models.
+            TypeError: The model is not an `MslmModel`, or rows have no collator.
+            ValueError: See `check_training`; or a model without labels is given `compute_metrics`,
+                or several processes train separate models.
             PushError: See `check_training`.
         """
         super().__init__(*args, **options)
@@ -78,8 +73,14 @@ class MslmTrainer(Trainer):
             self.label_names = ["bio"]
 
         # The Trainer has set a default collator of its own by now, so look at the arguments.
-        if (args[2] if len(args) > 2 else options.get("data_collator")) is None:
-            self.data_collator = MaskingCollator()
+        collator = args[2] if len(args) > 2 else options.get("data_collator")
+        if collator is None and not isinstance(self.train_dataset, MaskedLoader | None):
+            raise TypeError(
+                "MslmTrainer: expected a loader, MaskedDataset(split, strategy).loader(...), got "
+                f"{type(self.train_dataset).__name__}; for other rows pass "
+                "data_collator=MaskingCollator(strategy, tokenizer) too"
+            )
+
         for datasets in (self.train_dataset, self.eval_dataset):
             check_training(
                 "MslmTrainer",
@@ -91,7 +92,6 @@ class MslmTrainer(Trainer):
         callbacks = self.callback_handler.callbacks
         if not any(isinstance(callback, MaskEpochCallback) for callback in callbacks):
             self.add_callback(MaskEpochCallback)
-        _check_epochs(self.eval_dataset, training_rows=self.train_dataset)
         # Sums of the parts since the last log, and of the evaluation that is running.
         self._logged: dict[str, Tensor] = {}
         self._evaluated: dict[str, Tensor] = {}
@@ -105,26 +105,22 @@ class MslmTrainer(Trainer):
         """Return the training batches; a `MaskedLoader` is already sharded over ranks."""
         if isinstance(self.train_dataset, MaskedLoader):
             return self.train_dataset.for_trainer()
-        # A sampler by length reads all rows before the callback sets the epoch.
-        for rows in _find_masked_datasets(self.train_dataset):
-            if rows.epoch is None:
-                rows.epoch = 0
         return super().get_train_dataloader()
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """Return the evaluation batches."""
+        """Return the evaluation batches; those of a `MaskedLoader` are the same each time."""
         dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(dataset, str):  # a key of several datasets
             datasets: Any = self.eval_dataset
             dataset = datasets[dataset]
         if isinstance(dataset, MaskedLoader):
-            return dataset.for_trainer()
+            return dataset.for_trainer(epoch=0)
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        """Return the batches for `predict`, in the order of the rows."""
+        """Return the batches for `predict`."""
         if isinstance(test_dataset, MaskedLoader):
-            return test_dataset.for_trainer()
+            return test_dataset.for_trainer(epoch=0)
         return super().get_test_dataloader(test_dataset)
 
     def compute_loss(
@@ -157,15 +153,15 @@ class MslmTrainer(Trainer):
         Raises:
             ValueError: `compute_metrics` or `predict` with a `MaskedLoader` on several ranks.
         """
-        if isinstance(getattr(dataloader, "batch_sampler", None), EvenEpochs):
+        if isinstance(getattr(dataloader, "dataset", None), TrainerBatches):
             loss_only = options.get("prediction_loss_only")
             if loss_only is None:
                 loss_only = self.args.prediction_loss_only
             if not loss_only and self.accelerator.num_processes > 1:
                 raise ValueError(
                     "MslmTrainer: compute_metrics and predict cannot be used with a MaskedLoader "
-                    "on several ranks, whose batches differ in size; pass MaskedDataset(..., "
-                    "static=True) instead"
+                    "on several ranks, whose batches differ in size; run them on one, or pass "
+                    "prediction_loss_only=True"
                 )
             # The default `gather_for_metrics` would cut the last batch to the remainder of the
             # training rows.
@@ -224,26 +220,3 @@ def _check_processes(processes: int) -> None:
             f"MslmTrainer: {started} processes were started, but each would train a model of its "
             "own; on CPUs, pass use_cpu=True in TrainingArguments"
         )
-
-
-def _find_masked_datasets(rows: Any) -> list[FollowsEpoch]:
-    """Return the datasets in `rows` whose epoch must be set."""
-    if isinstance(rows, MaskedLoader):  # it knows the epoch
-        return []
-    return [inner for inner in iter_datasets(rows) if isinstance(inner, FollowsEpoch)]
-
-
-def _check_epochs(datasets: Any, *, training_rows: Any) -> None:
-    """Check before training that the epoch of the evaluation rows will be set.
-
-    Raises:
-        ValueError: They have no epoch, and are not training rows, whose epoch the callback sets.
-    """
-    trained = _find_masked_datasets(training_rows)
-    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
-    for rows in [masked for dataset in every for masked in _find_masked_datasets(dataset)]:
-        if rows.epoch is None and rows not in trained:
-            raise ValueError(
-                "MslmTrainer: the masks of eval_dataset depend on an epoch that is never set; pass "
-                "MaskedDataset(..., static=True)"
-            )

@@ -1,6 +1,6 @@
 """Lightning: python lightning_stopped.py SHARDS OUT. Run it again to resume, also in mid-epoch.
 
-Lightning sets the epoch of the loader's sampler, and saves the loader's state in its checkpoints.
+Lightning saves the loader's state in its checkpoints.
 """
 
 from __future__ import annotations

@@ -18,13 +18,12 @@ from mslm_data.torch import MaskedDataset
 EPOCHS, EVERY = 2, 3
 
 
-def main(folder: str, checkpoint: str, workers: str = "0") -> None:
+def main(folder: str, checkpoint: str) -> None:
     """Train for two epochs; print the rows and the loss of each step."""
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
-    loader = MaskedDataset(shards["train"], strategy, seed=7).loader(
-        batch_size=4, bucketed=True, workers=int(workers), multiple_of=8
-    )
+    data = MaskedDataset(shards["train"], strategy, seed=7)
+    loader = data.loader(batch_size=4, bucketed=True, multiple_of=8)
     torch.manual_seed(7)
     model = tiny_model(shards, strategy, dropout=0.0)  # makes losses of two runs comparable
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -1,8 +1,7 @@
 """Hugging Face's Trainer: python trainer_resumed.py SHARDS OUT. Run it again to resume from the last checkpoint.
 
-Three lines differ from other uses of the Trainer: its class, the dataset and the collator. `MslmTrainer` makes gradient
-accumulation exact, and logs the three losses. `remove_unused_columns` is not needed, since the Trainer does not remove
-columns of these rows.
+Two lines differ from other uses of the Trainer: its class, and the loaders in place of datasets. `MslmTrainer` makes
+gradient accumulation exact, and logs the three losses.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MaskingCollator, MslmTrainer
+from mslm_data.torch import MaskedDataset, MslmTrainer
 
 PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 
@@ -27,10 +26,7 @@ def main(folder: str, out: str) -> None:
     arguments = TrainingArguments(
         out,
         num_train_epochs=2,
-        per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
-        dataloader_num_workers=1,
-        dataloader_persistent_workers=True,
         save_steps=5,
         eval_strategy="epoch",
         label_names=["labels"],
@@ -41,9 +37,8 @@ def main(folder: str, out: str) -> None:
     trainer = MslmTrainer(
         model=tiny_model(shards, strategy),
         args=arguments,
-        train_dataset=MaskedDataset(shards["train"], strategy, seed=7),
-        eval_dataset=MaskedDataset(shards["validation"], strategy, seed=7, static=True),
-        data_collator=MaskingCollator(),
+        train_dataset=MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4),
+        eval_dataset=MaskedDataset(shards["validation"], strategy, seed=7, static=True).loader(),
     )
     trainer.train(resume_from_checkpoint=get_last_checkpoint(out))
     evaluations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]

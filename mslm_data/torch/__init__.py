@@ -1,6 +1,6 @@
-"""Train with PyTorch: dataset, loader, collator, loss, heads, model and metrics.
+"""Train with PyTorch: loader, collator, loss, model, trainer and metrics.
 
-Only this package imports torch. Each name is imported when it is first used.
+Only this package imports torch. Names that need transformers are imported on first use.
 """
 
 from __future__ import annotations
@@ -10,81 +10,50 @@ from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
 
+# Without torch, says how to install it.
+_optional.load("torch", wanted_by="mslm_data.torch")
+
+from mslm_data.torch.data.collator import MaskingCollator
+from mslm_data.torch.data.loader import MaskedDataset
+from mslm_data.torch.model.loss import MaskSpecificLoss
+from mslm_data.torch.model.steps import count_tokens, loss_weights
+from mslm_data.torch.predict.bound import diffusion_bound
+from mslm_data.torch.predict.confidence import mention_confidence
+from mslm_data.torch.predict.metrics import evaluate, perplexity
+
+if TYPE_CHECKING:
+    from mslm_data.torch.model.callbacks import MaskEpochCallback
+    from mslm_data.torch.model.model import MslmModel
+    from mslm_data.torch.model.packed import encoder_inputs
+    from mslm_data.torch.model.trainer import MslmTrainer
+else:
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name.
+    _WITH_TRANSFORMERS = {
+        "MaskEpochCallback": "callbacks",
+        "MslmModel": "model",
+        "MslmTrainer": "trainer",
+        "encoder_inputs": "packed",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WITH_TRANSFORMERS:
+            raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
+        module = importlib.import_module(f"mslm_data.torch.model.{_WITH_TRANSFORMERS[name]}")
+        return getattr(module, name)
+
+
 __all__ = [
     "MaskEpochCallback",
     "MaskSpecificLoss",
     "MaskedDataset",
     "MaskingCollator",
-    "MentionConfidence",
-    "MslmConfig",
     "MslmModel",
     "MslmTrainer",
-    "Perplexity",
-    "Prediction",
-    "confidence_heatmap",
     "count_tokens",
-    "decode_spans",
     "diffusion_bound",
     "encoder_inputs",
     "evaluate",
     "loss_weights",
     "mention_confidence",
     "perplexity",
-    "pool_spans",
 ]
-
-if TYPE_CHECKING:
-    from mslm_data.torch.data.collator import MaskingCollator
-    from mslm_data.torch.data.loader import MaskedDataset
-    from mslm_data.torch.model.callbacks import MaskEpochCallback
-    from mslm_data.torch.model.config import MslmConfig
-    from mslm_data.torch.model.loss import MaskSpecificLoss
-    from mslm_data.torch.model.model import MslmModel
-    from mslm_data.torch.model.output import Prediction
-    from mslm_data.torch.model.packed import encoder_inputs
-    from mslm_data.torch.model.ranges import decode_spans, pool_spans
-    from mslm_data.torch.model.steps import count_tokens, loss_weights
-    from mslm_data.torch.model.trainer import MslmTrainer
-    from mslm_data.torch.predict.bound import diffusion_bound
-    from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence
-    from mslm_data.torch.predict.heatmap import confidence_heatmap
-    from mslm_data.torch.predict.metrics import Perplexity, evaluate, perplexity
-else:
-    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
-    # Any.
-    _MODULES = {
-        "MaskEpochCallback": "mslm_data.torch.model.callbacks",
-        "MaskSpecificLoss": "mslm_data.torch.model.loss",
-        "MaskedDataset": "mslm_data.torch.data.loader",
-        "MaskingCollator": "mslm_data.torch.data.collator",
-        "MentionConfidence": "mslm_data.torch.predict.confidence",
-        "MslmConfig": "mslm_data.torch.model.config",
-        "MslmModel": "mslm_data.torch.model.model",
-        "MslmTrainer": "mslm_data.torch.model.trainer",
-        "Perplexity": "mslm_data.torch.predict.metrics",
-        "Prediction": "mslm_data.torch.model.output",
-        "confidence_heatmap": "mslm_data.torch.predict.heatmap",
-        "count_tokens": "mslm_data.torch.model.steps",
-        "decode_spans": "mslm_data.torch.model.ranges",
-        "diffusion_bound": "mslm_data.torch.predict.bound",
-        "encoder_inputs": "mslm_data.torch.model.packed",
-        "evaluate": "mslm_data.torch.predict.metrics",
-        "loss_weights": "mslm_data.torch.model.steps",
-        "mention_confidence": "mslm_data.torch.predict.confidence",
-        "perplexity": "mslm_data.torch.predict.metrics",
-        "pool_spans": "mslm_data.torch.model.ranges",
-    }
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name on first use; without torch, say how to install it."""
-        if name not in _MODULES:
-            raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
-        _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")
-
-        value = getattr(importlib.import_module(_MODULES[name]), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -25,15 +25,14 @@ from mslm_data.torch import (  # noqa: E402
     MaskSpecificLoss,
     MslmModel,
     MslmTrainer,
-    Perplexity,
     count_tokens,
-    decode_spans,
     evaluate,
     mention_confidence,
     perplexity,
-    pool_spans,
 )
 from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
+from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
+from mslm_data.torch.predict.metrics import Perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402

@@ -17,7 +17,8 @@ from mslm_data.api.loading import Shards  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
 from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
-from mslm_data.torch import MentionConfidence, confidence_heatmap, mention_confidence  # noqa: E402
+from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence  # noqa: E402
+from mslm_data.torch.predict.heatmap import confidence_heatmap  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import built, pipeline_of  # noqa: E402
 

@@ -23,7 +23,7 @@ from mslm_data.encode import tokenizer  # noqa: E402
 from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.io import resources  # noqa: E402
 from mslm_data.shard.split import Rows  # noqa: E402
-from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
+from mslm_data.torch.predict.metrics import Perplexity, evaluate, perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import build, pipeline_of  # noqa: E402

@@ -15,8 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
 from mslm_data.errors import AnnotateError  # noqa: E402
-from mslm_data.torch import MslmConfig, MslmModel, decode_spans, pool_spans  # noqa: E402
+from mslm_data.torch import MslmModel  # noqa: E402
+from mslm_data.torch.model.config import MslmConfig  # noqa: E402
 from mslm_data.torch.model.families import FAMILIES, find_decoder  # noqa: E402
+from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
 

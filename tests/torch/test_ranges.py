@@ -8,7 +8,7 @@ from hypothesis import given
 
 torch = pytest.importorskip("torch")
 
-from mslm_data.torch import decode_spans, pool_spans  # noqa: E402
+from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 
 H = 6

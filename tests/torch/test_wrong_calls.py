@@ -15,11 +15,11 @@ from mslm_data.torch import (  # noqa: E402
     MaskedDataset,
     MaskingCollator,
     MslmModel,
-    confidence_heatmap,
     evaluate,
     mention_confidence,
     perplexity,
 )
+from mslm_data.torch.predict.heatmap import confidence_heatmap  # noqa: E402
 from tests import made  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.shards import JOINT  # noqa: E402

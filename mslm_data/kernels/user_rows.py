@@ -1,27 +1,8 @@
-"""Complete and check rows of users: number their words, and check their mentions."""
+"""Check the words and mentions of user rows."""
 
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
-
-
-@kernel
-def number_tokens(offsets: Array, special: Array, out: Array) -> None:
-    """Number the tokens of each row as words of one token.
-
-    Args:
-        offsets: int64 `[N + 1]`.
-        special: bool `[T]`, whether a token is special.
-        out: int32 `[T]`, written: word number within the row, -1 on special tokens.
-    """
-    for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        row = special[start:stop]
-        numbers = out[start:stop]
-        word = 0
-        for t in range(len(row)):
-            numbers[t] = -1 if row[t] else word
-            word += int(not row[t])
 
 
 @kernel

@@ -5,22 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.user_rows import continue_words, find_misplaced, number_tokens
-
-
-@given(st.lists(st.lists(st.booleans(), max_size=6), max_size=4))
-def test_number_tokens__equals_its_twin(special: list[list[bool]]) -> None:
-    rows = Ragged.from_rows(special, np.bool_)
-    out = np.full(len(rows.values), 77, np.int32)
-
-    number_tokens(rows.offsets, rows.values, out)
-
-    expected = [
-        -1 if is_special else row[:t].count(False)
-        for row in special
-        for t, is_special in enumerate(row)
-    ]
-    assert out.tolist() == expected
+from mslm_data.kernels.user_rows import continue_words, find_misplaced
 
 
 @given(st.lists(st.lists(st.integers(-1, 3), max_size=8), max_size=4))

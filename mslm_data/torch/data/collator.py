@@ -40,13 +40,8 @@ COLUMNS = (
     "max_length_k",
 )
 """Names of a batch's arrays; see `mslm_data.batches.collate.Batch` for dtypes and shapes."""
-_REQUIRED_COLUMNS = {
-    "word_ids": ("word_ids",),
-    "mentions": SPANS,
-    "scores": ("key",),
-    "text": CHARACTERS,
-}
-"""Need of a strategy -> required columns of a row. Scores are looked up by key."""
+_REQUIRED_COLUMNS = {"word_ids": ("word_ids",), "mentions": SPANS, "text": CHARACTERS}
+"""Need of a strategy -> required columns of a row."""
 _SET_EPOCH = (
     "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
     "for evaluation create the collator with static=True"
@@ -61,17 +56,18 @@ class MaskingCollator(FollowsEpoch):
 
     Over plain text::
 
-        collator = MaskingCollator(md.strategy("bert"), tokenizer)
+        collator = MaskingCollator(md.strategy("bert"), tokenizer, plain=True)
         Trainer(..., data_collator=collator, callbacks=[MaskEpochCallback()])
 
     **Rows of a `MaskedDataset`** are already masked: use `MaskingCollator()`. They are padded
     without conversion to Python lists, and the Trainer does not remove their columns.
 
     **Any other rows** (of a `datasets.Dataset`, dicts or BatchEncodings; lists, arrays or tensors)
-    are masked by the collator. Columns besides `input_ids` are optional:
+    are masked by the collator. They need a `key` and the columns that the strategy reads
+    (`Strategy.needs`), or `plain=True`; then all columns besides `input_ids` are optional:
 
-    * `key`: Seeds the row's mask. Default: a hash of its `input_ids`, so rows with equal tokens get
-      equal masks. Rows of shards from which the Trainer removed the column raise an error.
+    * `key`: Seeds the row's mask, such as the number of the row. Default: a hash of its
+      `input_ids`, so rows with equal tokens get equal masks.
     * `word_ids`: Word number of each token, None or -1 on special tokens, as returned by
       tokenizers. Default: each token is a word.
     * `special_tokens_mask`: 1 on special tokens, in addition to the tokenizer's special ids;
@@ -84,13 +80,12 @@ class MaskingCollator(FollowsEpoch):
       read text.
     * `sentence_starts`: First token of each sentence. N-grams of a lexicon do not cross sentences.
       Default: one sentence.
-    * `attention_mask`: Tokens with 0 are removed as padding.
+    * `attention_mask`: Must be 1. Rows are not padded before the collator.
     * `token_type_ids`: Must be 0, since batches have no such column.
 
     **Columns removed by the Trainer.** By default, the Trainer removes all columns that are not
-    arguments of the model's `forward`, including words and mentions. Pass
-    `remove_unused_columns=False` in `TrainingArguments`, or train on a `MaskedDataset`. Missing
-    columns that the strategy needs (`Strategy.needs`) raise an error.
+    arguments of the model's `forward`, including keys, words and mentions. Pass
+    `remove_unused_columns=False` in `TrainingArguments`.
 
     Masks are a pure function of (key, seed, epoch, strategy): rows of
     `datasets.load_from_disk(folder)` get the same masks as in `MaskedDataset` and `md.Batches`.
@@ -133,8 +128,8 @@ class MaskingCollator(FollowsEpoch):
             static: Whether rows keep the masks of `epoch` (default 0), for evaluation.
             tags: Names of the tags in the rows' `labels`, such as
                 `dataset.features["labels"].feature.names`.
-            plain: Whether to accept rows without the columns that the strategy needs, such as plain
-                text: each token is then a word, without mentions.
+            plain: Whether to accept rows without keys and without the columns that the strategy
+                needs, such as plain text: each token is then a word, without mentions.
             row_tokens: Number of tokens of packed rows. Default: rows are not packed.
             flat: Whether to concatenate the rows of a batch into one flat row.
             multiple_of: Pad rows to a multiple of this number of tokens, such as 8 for tensor
@@ -180,7 +175,6 @@ class MaskingCollator(FollowsEpoch):
         self.protected = bool(getattr(tokenizer, "protected", False))
         self._tags = tags
         self._plain = plain
-        self._needs = _find_required_columns(self.strategy) if not plain else []
         self._columns = columns
         self._dtypes = dict(dtypes or {})
         self._epoch = Epoch(0 if static and epoch is None else epoch)
@@ -260,44 +254,34 @@ class MaskingCollator(FollowsEpoch):
         return Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
 
     def _check_columns(self, row: Row) -> None:
-        """Check that a row has the columns that the strategy needs.
+        """Check that a row has its key and the columns that the strategy needs.
 
-        Otherwise rows without words or mentions would be masked by tokens, without an error.
+        Otherwise rows of shards would get other masks without their keys, and rows without words or
+        mentions would be masked by tokens.
+
+        Raises:
+            ValueError: A column is missing.
         """
+        if self._plain or self.strategy is None or "input_ids" not in row:
+            return
+
         tags = "bio" if self._tags is None else "labels"
-        present = {
-            name: all(column in row for column in _REQUIRED_COLUMNS[name])
-            for name in _REQUIRED_COLUMNS
-        }
-        present["word_ids"] |= bool(getattr(row, "encodings", None))
-        present["mentions"] |= tags in row
+        present = set(row)
+        if getattr(row, "encodings", None):
+            present.add("word_ids")
+        if tags in row:
+            present.update(SPANS)
 
-        missing = [name for name in self._needs if not present[name]]
-        if missing and "input_ids" in row:
-            columns = [column for name in missing for column in _REQUIRED_COLUMNS[name]]
+        needed = ["key"]
+        for need, columns in _REQUIRED_COLUMNS.items():
+            if need in self.strategy.needs:
+                needed += columns
+
+        missing = [name for name in needed if name not in present]
+        if missing:
             raise ValueError(
-                f"rows: the strategy needs the columns {', '.join(columns)}, got only "
+                f"rows: expected the columns {', '.join(missing)}, got only "
                 f"{', '.join(sorted(row))}; if the Trainer removed them, pass "
-                "remove_unused_columns=False in TrainingArguments, or train on a MaskedDataset; "
-                "for plain text, pass plain=True to MaskingCollator"
+                "remove_unused_columns=False in TrainingArguments; for rows without them, such as "
+                "plain text, pass plain=True to MaskingCollator"
             )
-
-        # Columns of shards after the Trainer removed others: `input_ids`, and for an MslmModel
-        # mentions. Without keys, masks would not be those of the shards.
-        has_mentions = any(column in row for column in ("bio", *SPANS))
-        is_stripped = (has_mentions or set(row) == {"input_ids"}) and not present["word_ids"]
-        if is_stripped and "key" not in row and not self._plain:
-            raise ValueError(
-                "rows: the column key, which seeds the masks of shards, is missing, got only "
-                f"{', '.join(sorted(row))}; if the Trainer removed it, pass "
-                "remove_unused_columns=False in TrainingArguments, or train on a MaskedDataset; "
-                "for rows without keys, pass plain=True to MaskingCollator"
-            )
-
-
-def _find_required_columns(strategy: Strategy | None) -> list[str]:
-    """Return the keys of `_REQUIRED_COLUMNS` that a strategy needs."""
-    if strategy is None:
-        return []
-
-    return [name for name in _REQUIRED_COLUMNS if name in strategy.needs]

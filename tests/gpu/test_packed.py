@@ -11,14 +11,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs  # noqa: E402
+from mslm_data.torch import MslmModel, encoder_inputs  # noqa: E402
 from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
 from mslm_data.torch.model.varlen import VARLEN  # noqa: E402
-from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
 from tests.support.cases import long  # noqa: E402
 from tests.torch.families import losses_and_gradients  # noqa: E402
-from tests.torch.shards import dictionaries  # noqa: E402
+from tests.torch.shards import dictionaries, packed_batch  # noqa: E402
 from tests.torch.test_packed_models import (  # noqa: E402
     FAMILIES,
     SHAPES,
@@ -38,8 +37,7 @@ pytestmark = pytest.mark.usefixtures("kernels")
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
     """Return a batch of rows on the GPU, masked with a fixed strategy and seed."""
-    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)
-    return on(CARD, collate(rows))
+    return on(CARD, packed_batch(rows, md.strategy("joint", elm=0.5, blm=0.3), **options))
 
 
 def model_on_card(family: str, attention: str) -> Any:

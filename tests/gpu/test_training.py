@@ -21,7 +21,6 @@ from transformers import TrainingArguments  # noqa: E402
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import (  # noqa: E402
     MaskedDataset,
-    MaskingCollator,
     MaskSpecificLoss,
     MslmModel,
     MslmTrainer,
@@ -37,7 +36,7 @@ from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
-from tests.torch.shards import dictionaries  # noqa: E402
+from tests.torch.shards import dictionaries, packed_batch  # noqa: E402
 from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
 from tests.torch.trained import trained_on_sample  # noqa: E402
 
@@ -50,8 +49,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def packed(**options: Any) -> dict[str, Any]:
     """Return a batch of rows of 2 to 54 tokens, masked."""
-    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)
-    return collate(dictionaries())
+    return packed_batch(dictionaries(), md.strategy("joint", elm=0.5, blm=0.3), **options)
 
 
 def wrapped(

@@ -18,7 +18,7 @@ pytest.importorskip("torch.nn.attention.varlen")
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MaskingCollator, MslmModel  # noqa: E402
+from mslm_data.torch import MslmModel  # noqa: E402
 from mslm_data.torch.model import varlen  # noqa: E402
 from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
 from mslm_data.torch.model.varlen import VARLEN, attention_by_bounds, row_bounds  # noqa: E402
@@ -26,7 +26,7 @@ from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.second_device import second_device  # noqa: E402
-from tests.torch.shards import dictionaries  # noqa: E402
+from tests.torch.shards import dictionaries, packed_batch  # noqa: E402
 
 B, L, H, D = 2, 12, 3, 16
 SEQUENCES = [[0] * 5 + [1] + [2] * 4 + [-1] * 2, [0] * 2 + [1] * 7 + [2] * 3]
@@ -159,9 +159,7 @@ def calls(kernels: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def flat(**options: Any) -> dict[str, Any]:
-    return MaskingCollator(md.strategy("joint"), IDS, **({"flat": True} | options), epoch=0)(
-        dictionaries()
-    )
+    return packed_batch(dictionaries(), md.strategy("joint"), **({"flat": True} | options))
 
 
 def mslm(dtype: Any = torch.bfloat16, **options: Any) -> Any:

@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs, perplexity  # noqa: E402
+from mslm_data.torch import MslmModel, encoder_inputs, perplexity  # noqa: E402
 from tests.generate import IDS  # noqa: E402
 from tests.torch.families import OF_FAMILY, losses_and_gradients, masked_lm  # noqa: E402
-from tests.torch.shards import dictionaries  # noqa: E402
+from tests.torch.shards import dictionaries, packed_batch  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +36,7 @@ def rows() -> list[dict[str, Any]]:
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
     """Return a batch of rows, masked with a fixed strategy and seed."""
-    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)(rows)
+    return packed_batch(rows, md.strategy("joint", elm=0.5, blm=0.3), **options)
 
 
 def model_of(family: str, attention: str, **options: Any) -> Any:

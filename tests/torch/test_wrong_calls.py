@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         r"^columns: expected a list of names, got one; pass \['input_ids'\]$",
     ),
     "one tag": (
-        lambda model, split: MaskingCollator(tags="O"),
+        lambda model, split: MaskingCollator("joint", split, tags="O"),
         r"^tags: expected a list of names, got one; pass \['O'\]$",
     ),
     "perplexity of a dataset": (

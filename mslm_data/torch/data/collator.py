@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mslm_data.batches.batch_options import BatchOptions, pack
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.collate import Masked
 from mslm_data.batches.masked import as_strategy
 from mslm_data.mask.rng import check_count
@@ -46,9 +45,6 @@ _SET_EPOCH = (
     "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
     "for evaluation create the collator with static=True"
 )
-_MIXED = (
-    "rows: got rows of a MaskedDataset mixed with other or modified rows; pass rows of one kind"
-)
 
 
 class MaskingCollator(FollowsEpoch):
@@ -59,12 +55,9 @@ class MaskingCollator(FollowsEpoch):
         collator = MaskingCollator(md.strategy("bert"), tokenizer, plain=True)
         Trainer(..., data_collator=collator, callbacks=[MaskEpochCallback()])
 
-    **Rows of a `MaskedDataset`** are already masked: use `MaskingCollator()`. They are padded
-    without conversion to Python lists, and the Trainer does not remove their columns.
-
-    **Any other rows** (of a `datasets.Dataset`, dicts or BatchEncodings; lists, arrays or tensors)
-    are masked by the collator. They need a `key` and the columns that the strategy reads
-    (`Strategy.needs`), or `plain=True`; then all columns besides `input_ids` are optional:
+    Rows are those of a `datasets.Dataset`, dicts or BatchEncodings, with lists, arrays or tensors.
+    They need a `key` and the columns that the strategy reads (`Strategy.needs`), or `plain=True`;
+    then all columns besides `input_ids` are optional:
 
     * `key`: Seeds the row's mask, such as the number of the row. Default: a hash of its
       `input_ids`, so rows with equal tokens get equal masks.
@@ -88,7 +81,8 @@ class MaskingCollator(FollowsEpoch):
     `remove_unused_columns=False` in `TrainingArguments`.
 
     Masks are a pure function of (key, seed, epoch, strategy): rows of
-    `datasets.load_from_disk(folder)` get the same masks as in `MaskedDataset` and `md.Batches`.
+    `datasets.load_from_disk(folder)` get the same masks as in `MaskedDataset` and `md.Batches`,
+    whose finished batches are faster.
 
     A batch is a dict of tensors, for B rows of L tokens with at most S mentions:
 
@@ -97,32 +91,27 @@ class MaskingCollator(FollowsEpoch):
     * uint8 `[B, L]`: `mask_kinds`.
     * int64 `[B, S]`, padded with -1: `span_starts`, `span_ends`, `span_labels`.
     * int64 `[B]`: `keys`, the bits of the shards' uint64, which few torch operations support.
-    * float32 `[B]`, or `[B, L]` for packed rows: `mask_rates`, if the strategy has rates.
+    * float32 `[B]`: `mask_rates`, if the strategy has rates.
     """
 
     def __init__(
         self,
-        strategy: Strategy | str | Path | None = None,
-        tokenizer: Any = None,
+        strategy: Strategy | str | Path,
+        tokenizer: Any,
         *,
         seed: int = 0,
         epoch: int | None = None,
         static: bool = False,
         tags: Sequence[str] | None = None,
         plain: bool = False,
-        row_tokens: int | None = None,
-        flat: bool = False,
         multiple_of: int = 1,
         columns: Sequence[str] | None = None,
-        dtypes: Mapping[str, torch.dtype] | None = None,
     ) -> None:
         """Configure masking and the columns of a batch.
 
         Args:
-            strategy: `md.strategy(...)`, or the name of a strategy. Default: None, for rows of a
-                `MaskedDataset`.
-            tokenizer: A Hugging Face tokenizer, or a split of loaded shards. Default: None, for
-                rows of a `MaskedDataset`.
+            strategy: `md.strategy(...)`, or the name of a strategy.
+            tokenizer: A Hugging Face tokenizer, or a split of loaded shards.
             seed: Seed of the masks, in `[0, 2**63)`.
             epoch: The first epoch. Default: None, set `epoch` before the first row is masked.
             static: Whether rows keep the masks of `epoch` (default 0), for evaluation.
@@ -130,39 +119,25 @@ class MaskingCollator(FollowsEpoch):
                 `dataset.features["labels"].feature.names`.
             plain: Whether to accept rows without keys and without the columns that the strategy
                 needs, such as plain text: each token is then a word, without mentions.
-            row_tokens: Number of tokens of packed rows. Default: rows are not packed.
-            flat: Whether to concatenate the rows of a batch into one flat row.
             multiple_of: Pad rows to a multiple of this number of tokens, such as 8 for tensor
                 cores.
             columns: Columns of a batch, a subset of `COLUMNS`. Default: all.
-            dtypes: Column -> dtype, such as `{"attention_mask": torch.bool}`.
 
         Raises:
-            ValueError: A number is out of range, a column is unknown, only one of strategy and
-                tokenizer is given, or the strategy's rate follows training, which the collator does
-                not know.
+            ValueError: A number is out of range, a column is unknown, or the strategy's rate
+                follows training, which the collator does not know.
             TypeError: An argument has the wrong type.
         """
-        self.options = BatchOptions(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
+        self._options = BatchOptions(multiple_of=multiple_of)
         check_count("seed", seed)
         check_names("columns", columns)
         check_names("tags", tags)
-        for name in (*(columns or ()), *(dtypes or ())):
+        for name in columns or ():
             if name not in COLUMNS:
                 raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
 
-        for name, dtype in (dtypes or {}).items():
-            if not isinstance(dtype, torch.dtype):
-                raise TypeError(
-                    f"dtypes: expected a torch dtype for {name}, such as torch.int32, got {dtype!r}"
-                )
-
-        if (strategy is None) != (tokenizer is None):
-            raise ValueError(
-                "strategy, tokenizer: pass both, or neither for rows of a MaskedDataset"
-            )
-        self.strategy = None if strategy is None else as_strategy(strategy)
-        if self.strategy is not None and self.strategy.follows_training:
+        self.strategy = as_strategy(strategy)
+        if self.strategy.follows_training:
             raise ValueError(
                 "strategy: a rate follows the training step or tokens, which a collator does not "
                 "know; take the batches from MaskedDataset(...).loader(...), or let "
@@ -171,16 +146,15 @@ class MaskingCollator(FollowsEpoch):
 
         self.seed = seed
         self.static = static
-        self.ids = None if tokenizer is None else token_ids(tokenizer)
+        self.ids = token_ids(tokenizer)
         self.protected = bool(getattr(tokenizer, "protected", False))
         self._tags = tags
         self._plain = plain
         self._columns = columns
-        self._dtypes = dict(dtypes or {})
         self._epoch = Epoch(0 if static and epoch is None else epoch)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
-        """Make a batch.
+        """Mask and pad rows.
 
         Args:
             rows: At least one row.
@@ -188,70 +162,19 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: The epoch is not set, rows cannot be masked, or columns are missing.
         """
-        return self.tensors(self._mask(rows))
-
-    def tensors(
-        self,
-        chunk: Masked,
-        places: npt.NDArray[np.int64] | None = None,
-        packs: npt.NDArray[np.int64] | None = None,
-    ) -> dict[str, Tensor]:
-        """Convert masked rows to a batch of tensors.
-
-        Args:
-            chunk: Rows that were masked together.
-            places: int64 `[R]`, indices of the batch's rows in the chunk. Default: all rows.
-            packs: int64 `[B + 1]`, first row of each packed row among these. Default: pack the rows
-                here if the options require it.
-        """
-        if places is None:
-            places = np.arange(len(chunk))
-        if packs is None and self.options.is_packed:
-            places, packs = self._pack(chunk, places)
-
-        # Torch has few operations on uint64: the keys keep their bits as int64.
-        batch = chunk.batch(places, packs=packs, options=self.options)
-        batch["keys"] = batch["keys"].view(np.int64)
-
-        if self._columns is not None:
-            batch = {name: batch[name] for name in self._columns if name in batch}
-
-        tensors = dict(zip(batch, map(torch.from_numpy, batch.values()), strict=True))
-        for name, dtype in self._dtypes.items():
-            if name in tensors:
-                tensors[name] = tensors[name].to(dtype)
-
-        return tensors
-
-    def _pack(
-        self, chunk: Masked, places: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Pack rows; return their order, and the first row of each packed row."""
-        if self.options.row_tokens is None:
-            return places, np.array([0, len(places)])
-
-        lengths = chunk.examples.input_ids.lengths[places]
-        self.options.check_row_lengths(lengths)
-        packed = pack(lengths, self.options.row_tokens)
-        return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
-
-    def _mask(self, rows: Sequence[Row]) -> Masked:
         if not rows:
             raise ValueError("rows: expected at least one row, got none")
-        if "mask_kinds" in rows[0]:
-            raise ValueError(_MIXED)
-        if self.strategy is None or self.ids is None:
-            raise ValueError(
-                "rows: expected masked rows of a MaskedDataset, got rows with the columns "
-                f"{', '.join(map(str, rows[0])) or 'nothing'}; to mask rows in the collator, pass "
-                "MaskingCollator(strategy, tokenizer)"
-            )
-
         self._check_columns(rows[0])
         epoch = self._epoch.require(_SET_EPOCH)
-        examples = make_examples(rows, self.ids, tags=self._tags)
 
-        return Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
+        examples = make_examples(rows, self.ids, tags=self._tags)
+        masked = Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
+        batch = masked.batch(options=self._options)
+
+        # Torch has few operations on uint64: the keys keep their bits as int64.
+        batch["keys"] = batch["keys"].view(np.int64)
+        names = [name for name in self._columns or batch if name in batch]
+        return {name: torch.from_numpy(batch[name]) for name in names}
 
     def _check_columns(self, row: Row) -> None:
         """Check that a row has its key and the columns that the strategy needs.
@@ -262,7 +185,7 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: A column is missing.
         """
-        if self._plain or self.strategy is None or "input_ids" not in row:
+        if self._plain or "input_ids" not in row:
             return
 
         tags = "bio" if self._tags is None else "labels"

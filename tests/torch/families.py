@@ -1,4 +1,4 @@
-"""Tiny random masked language models of all supported families, and of an unsupported one."""
+"""Tiny random masked language models of all listed families, and of two others."""
 
 from __future__ import annotations
 
@@ -41,9 +41,13 @@ OF_FAMILY: dict[str, tuple[str, dict[str, Any]]] = {
     "distilbert": ("distilbert", {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32}),
     "camembert": ("camembert", {}),
     "xlm-roberta": ("xlm-roberta", {}),
-    "mpnet": ("mpnet", {}),
 }
 """Name -> `model_type` and further options of the configuration."""
+UNLISTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "eurobert": ("eurobert", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}),
+    "mpnet": ("mpnet", {}),
+}
+"""Families that `MslmModel` does not list: the head of the first is one layer, of the second not."""
 
 
 def masked_lm(family: str = "bert", **options: Any) -> Any:
@@ -51,7 +55,7 @@ def masked_lm(family: str = "bert", **options: Any) -> Any:
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
 
-    kind, more = OF_FAMILY[family]
+    kind, more = (OF_FAMILY | UNLISTED)[family]
     torch.manual_seed(0)
     return AutoModelForMaskedLM.from_config(
         AutoConfig.for_model(kind, **(SIZES | more | options))

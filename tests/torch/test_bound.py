@@ -189,7 +189,7 @@ def test_loss__of_a_batch_divides_by_the_rates(name: str) -> None:
     totals = every.totals[hidden @ (1 << np.arange(len(every.units)))]
     assert masked.rates is not None
     expected = (totals / masked.rates).sum()
-    assert loss.total.item() == pytest.approx(expected, rel=1e-6)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", UNITS)

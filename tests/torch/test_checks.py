@@ -105,13 +105,12 @@ def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
-@pytest.mark.parametrize("spare", [-1, 600])
 def test_trainer__refuses_a_model_with_another_vocabulary(
-    shards: Any, tmp_path: Path, kind: Any, spare: int
+    shards: Any, tmp_path: Path, kind: Any
 ) -> None:
     size = shards.manifest.token_ids.size
-    model = MslmModel.wrap(model_for(shards, vocab_size=size + spare), labels=shards.labels)
-    message = rf"{size + spare:,} ids in the model and {size:,} in the rows; build"
+    model = MslmModel.wrap(model_for(shards, vocab_size=size - 1), labels=shards.labels)
+    message = rf"{size - 1:,} ids in the model and {size:,} in the rows; build"
 
     with pytest.raises(ValueError, match=message):
         train(model, shards, tmp_path, kind)
@@ -139,7 +138,7 @@ def test_trainer__accepts_spare_ids_of_the_same_tokenizer(
 
 
 def test_trainer__checks_evaluation_rows(shards: Any, tmp_path: Path) -> None:
-    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    model = MslmModel.wrap(model_for(shards, vocab_size=200), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     rows = {"one": MaskedDataset(shards["test"], JOINT, static=True).loader()}
 
@@ -148,7 +147,7 @@ def test_trainer__checks_evaluation_rows(shards: Any, tmp_path: Path) -> None:
 
 
 def test_trainer__checks_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:
-    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    model = MslmModel.wrap(model_for(shards, vocab_size=200), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
 
     with pytest.raises(ValueError, match="model and rows have different tokenizers"):
@@ -291,7 +290,7 @@ def test_trainer__does_not_mark_a_model_evaluated_on_protected_text(
 
 
 def test_trainer__checks_loaders_by_name(shards: Any, tmp_path: Path) -> None:
-    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    model = MslmModel.wrap(model_for(shards, vocab_size=200), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     loader = MaskedDataset(shards["test"], JOINT, static=True).loader(batch_size=2)
 
@@ -300,7 +299,7 @@ def test_trainer__checks_loaders_by_name(shards: Any, tmp_path: Path) -> None:
 
 
 def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:
-    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    model = MslmModel.wrap(model_for(shards, vocab_size=200), labels=shards.labels)
 
     for rows in (shards["test"], shards["test"].examples()):
         with pytest.raises(ValueError, match="evaluate: model and rows have different tokenizers"):
@@ -308,7 +307,7 @@ def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:
 
 
 def test_mention_confidence__refuses_rows_of_another_tokenizer(shards: Any) -> None:
-    model = model_for(shards, vocab_size=9000)
+    model = model_for(shards, vocab_size=200)
 
     with pytest.raises(ValueError, match="mention_confidence: model and rows have different tok"):
         mention_confidence(model, shards["test"].examples())

@@ -12,7 +12,11 @@ pytest.importorskip("transformers")
 
 import torch.nn.functional as F  # noqa: E402, N812
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForTokenClassification,
+)
 
 from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import MslmModel  # noqa: E402
@@ -23,7 +27,7 @@ from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
 
 OPTIONS: dict[str, Any] = {"labels": ["Drug", "Gene"], "w_elm": 0.6, "w_blm": 0.4}
-KNOWN = [family for family in OF_FAMILY if family != "mpnet"]
+KNOWN = [*OF_FAMILY]
 
 
 def wrapped(family: str = "bert", **options: Any) -> Any:
@@ -289,17 +293,28 @@ def test_forward__refuses_labels_without_mask_kinds() -> None:
         wrapped()(**of(batch(2), "labels"))
 
 
-def test_forward__warns_about_an_unknown_family_and_projects_all() -> None:
-    with pytest.warns(UserWarning, match="unknown head of model type 'mpnet', so all positions"):
-        model = wrapped("mpnet", w_elm=1.0, w_blm=1.0, two_views=False)
-    given = batch(2)
+def test_wrap__refuses_a_family_whose_head_is_unknown() -> None:
+    with pytest.raises(ValueError, match=r"bert, .*whose head is a single layer, got 'mpnet'"):
+        wrapped("mpnet")
+
+
+def test_wrap__accepts_any_family_whose_head_is_a_single_layer() -> None:
+    model, given = wrapped("eurobert", w_elm=1.0, w_blm=1.0, two_views=False), batch(2)
 
     out = model(**given)
 
     logits = model.masked_lm(**of(given)).logits
     total = F.cross_entropy(logits.flatten(0, 1), given["labels"].flatten(), reduction="sum")
     torch.testing.assert_close(out.mslm_loss, total / (given["bio"] != -100).sum())
-    torch.testing.assert_close(out.logits, model.detection(model.encoder()(**of(given))[0]))
+
+
+@pytest.mark.parametrize("kind", [AutoModel, AutoModelForTokenClassification])
+@pytest.mark.parametrize("family", ["bert", "eurobert"])
+def test_wrap__refuses_a_model_without_a_language_modelling_head(family: str, kind: Any) -> None:
+    other = kind.from_config(masked_lm(family).config)
+
+    with pytest.raises(TypeError, match=r"AutoModelForMaskedLM, got \w+, which has no language"):
+        MslmModel.wrap(other)
 
 
 def test_forward__with_gradient_checkpointing_gives_the_same_gradients() -> None:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.errors import PushError, TokenizerError
-from mslm_data.io import hub
+from mslm_data.errors import PushError
 from mslm_data.log import LOGGER
 from mslm_data.shard.split import Rows
 from mslm_data.torch.model.forward import find_module
-
-_SPARE_IDS = 512
-"""Upper limit of unused ids: vocabularies are often padded to a multiple of 64 or 128."""
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def check_training(
@@ -62,8 +54,9 @@ def check_training(
 def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     """Check that rows and model use the same tokenizer, as far as both are known.
 
-    Compares vocabulary size and padding id; also the ids of mask and unknown token if the tokenizer
-    of the model is known: from an `MslmModel`, the model's folder, or the local cache of the hub.
+    The model must have an embedding for each id of the rows, and the same ids of the padding, mask
+    and unknown token: those of an `MslmModel`'s tokenizer. Of other models only the padding is
+    known.
 
     Args:
         where: Prefix of error messages.
@@ -79,36 +72,27 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     if size is None:
         return
 
-    # `model_ids`: -1 and None mean that the model, or the rows' tokenizer, has no such token.
-    if not ids.size <= size < ids.size + _SPARE_IDS:
-        difference = f"{size:,} ids in the model and {ids.size:,} in the rows"
+    own = getattr(model, "tokenizer", None)
+    if own is None:
+        model_ids = {"pad": getattr(config, "pad_token_id", None)}
     else:
-        tokenizer = getattr(model, "tokenizer", None)
-        tokenizer_ids = (
-            _load_token_ids(str(getattr(config, "_name_or_path", "")))
-            if tokenizer is None
-            else tokenizer.ids
-        )
-        pad = getattr(config, "pad_token_id", None)
-        model_ids = {
-            "pad": pad if tokenizer_ids is None else tokenizer_ids.pad,
-            "mask": None if tokenizer_ids is None else tokenizer_ids.mask,
-            "unk": None if tokenizer_ids is None else tokenizer_ids.unk,
-        }
-        differences = [
-            f"{kind} {id_} in the model and {getattr(ids, kind)} in the rows"
-            for kind, id_ in model_ids.items()
-            if id_ is not None and id_ >= 0 and getattr(ids, kind) not in (-1, id_)
-        ]
-        if not differences:
-            return
-        difference = f"{', '.join(differences)}"
+        model_ids = {kind: getattr(own.ids, kind) for kind in ("pad", "mask", "unk")}
 
-    raise ValueError(
-        f"{where}: model and rows have different tokenizers: {difference}; build the shards with "
-        "the tokenizer of the model, or create a new model with the vocab_size and pad_token_id of "
-        "the shards' manifest.token_ids"
-    )
+    # -1 and None mean that the model, or the rows' tokenizer, has no such token.
+    differences = [
+        f"{kind} {id_} in the model and {getattr(ids, kind)} in the rows"
+        for kind, id_ in model_ids.items()
+        if id_ is not None and id_ >= 0 and getattr(ids, kind) not in (-1, id_)
+    ]
+    if ids.size > size:
+        differences.insert(0, f"{size:,} ids in the model and {ids.size:,} in the rows")
+    if differences:
+        raise ValueError(
+            f"{where}: model and rows have different tokenizers: {', '.join(differences)}; build "
+            "the shards with the tokenizer of the model, resize the model's embeddings if you "
+            "added tokens, or create a new model with the vocab_size and pad_token_id of the "
+            "shards' manifest.token_ids"
+        )
 
 
 def check_rows(where: str, model: Any, rows: Rows | Examples) -> Iterable[Examples]:
@@ -163,8 +147,7 @@ def check_shareable(
     if is_protected or _are_patients_text(datasets, collators):
         raise PushError(
             f"{where}: push_to_hub is set, but the model is trained on patients' text, which it "
-            "may have memorised; data use agreements forbid sharing it: leave the option out. If "
-            "yours does not, call MslmModel.push_to_hub"
+            "may have memorised; data use agreements forbid sharing it: leave the option out"
         )
 
 
@@ -200,16 +183,3 @@ def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
         rows if isinstance(rows, Rows) else getattr(rows, "split", None)
         for rows in iter_datasets(datasets)
     ]
-
-
-def _load_token_ids(name: str) -> TokenIds | None:
-    """Return the token ids of the tokenizer beside a model; None if there is none."""
-    if not name:
-        return None
-    with suppress(hub.NotFetchedError, TokenizerError):
-        folder = Path(name)
-        if not folder.is_dir():
-            asks = "a model of the hub"
-            folder = hub.fetch_files(name, _TOKENIZER_FILES, wanted_by=asks, only_here=True)
-        return tokenizers.load_tokenizer(str(folder)).ids
-    return None

@@ -1,8 +1,8 @@
 """Find the decoder of a masked language model, to project only masked tokens.
 
-Hugging Face has no common attribute for it: `get_output_embeddings` returns another layer in
-DeBERTa. Model families that are not listed here can be trained too, but all their positions are
-projected to the vocabulary.
+Hugging Face has no common attribute for it: `get_output_embeddings` is only the last layer of most
+heads, and another one in DeBERTa. Families that are not listed here can be wrapped if it is the
+whole head.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
+from mslm_data.torch.model.forward import evaluating
 from mslm_data.torch.model.loss import Decoder
+
+_ROW = 8
+"""Tokens of the rows with which the head of an unlisted family is checked."""
 
 
 def _cls(model: Any) -> Decoder:
@@ -70,19 +76,44 @@ FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
 """`config.model_type` -> function that returns the decoder."""
 
 
-def find_decoder(masked_lm: Any) -> Decoder | None:
-    """Return a model's decoder, from hidden states `[M, H]` to logits `[M, V]`.
+def find_decoder(masked_lm: Any) -> Decoder:
+    """Return a model's decoder, from hidden states `[M, H]` to logits `[M, V]`."""
+    make = FAMILIES.get(masked_lm.config.model_type)
+    decoder: Decoder = masked_lm.get_output_embeddings() if make is None else make(masked_lm)
+    return decoder
 
-    Returns None if the model family is unknown.
+
+def check_decoder(masked_lm: Any) -> None:
+    """Check that a model has a language modeling head, and that the decoder is all of it.
 
     Raises:
         TypeError: The model has no such head, for example an encoder or a classifier.
+        ValueError: The family is not listed, and its head has more layers.
     """
-    make = FAMILIES.get(masked_lm.config.model_type)
     try:
-        return None if make is None else make(masked_lm)
+        decoder = find_decoder(masked_lm)
     except AttributeError:
+        decoder = None
+    if decoder is None:
         raise TypeError(
             "MslmModel: expected a masked language model, as loaded by AutoModelForMaskedLM, got "
             f"{type(masked_lm).__name__}, which has no language modelling head"
-        ) from None
+        )
+
+    family = masked_lm.config.model_type
+    if family not in FAMILIES and not _gives_own_logits(masked_lm, decoder):
+        raise ValueError(
+            f"MslmModel: expected one of the model families {', '.join(FAMILIES)}, or one whose "
+            f"head is a single layer, got '{family}'; compute the loss with MaskSpecificLoss"
+        )
+
+
+def _gives_own_logits(masked_lm: Any, decoder: Decoder) -> bool:
+    """Return whether the decoder gives the model's own logits, on two rows."""
+    ids_N = torch.arange(2 * _ROW, device=masked_lm.device) % masked_lm.config.vocab_size
+    ids_BL = ids_N.view(2, _ROW)
+
+    with evaluating(masked_lm), torch.no_grad():
+        logits_BLV = decoder(masked_lm.base_model(input_ids=ids_BL)[0])
+        own_BLV = masked_lm(input_ids=ids_BL).logits
+    return logits_BLV.shape == own_BLV.shape and torch.allclose(logits_BLV, own_BLV, atol=1e-3)

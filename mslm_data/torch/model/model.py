@@ -7,8 +7,6 @@ entity types.
 from __future__ import annotations
 
 import os
-import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +24,7 @@ from mslm_data.registry import did_you_mean
 from mslm_data.torch.model import saved
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
-from mslm_data.torch.model.families import FAMILIES, find_decoder
+from mslm_data.torch.model.families import check_decoder, find_decoder
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
 from mslm_data.torch.model.heads import EntityHead
 from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights, token_losses
@@ -56,7 +54,7 @@ class MslmModel(PreTrainedModel):
     """A masked language model trained with Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
 
     It is saved, loaded and pushed like any Hugging Face model. A model trained on patients' text
-    (`config.protected`) is only pushed with `share_protected=True`.
+    (`config.protected`) is not pushed.
 
     **Loss.** The losses are sums over masked tokens (Eq. 6), tagged tokens (Eq. 8) and mentions
     (Eq. 11), added with constant weights and divided once, by the number of non-special tokens of
@@ -113,13 +111,6 @@ class MslmModel(PreTrainedModel):
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
 
-        if find_decoder(self.masked_lm) is None:
-            warnings.warn(
-                f"MslmModel: unknown head of model type '{config.masked_lm.model_type}', so all "
-                "positions are projected to the vocabulary, not only masked ones; known: "
-                f"{', '.join(FAMILIES)}",
-                stacklevel=2,
-            )
         self.post_init()  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -145,10 +136,10 @@ class MslmModel(PreTrainedModel):
             options: Options of `MslmConfig`: labels, two_views, w_elm, w_blm, per_rate, …
 
         Raises:
-            TypeError: `masked_lm` is not a model of transformers, or has no language modeling head.
-            TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
-            ValueError: The tokenizer does not match the model, an option is unknown, or `masked_lm`
-                is an `MslmModel`.
+            TypeError: `masked_lm` has no language modeling head.
+            TokenizerError: The tokenizer cannot be loaded.
+            ValueError: The tokenizer does not match the model, the model family is not supported,
+                an option is unknown, or `masked_lm` is an `MslmModel`.
         """
         known = MslmConfig.options()
         unknown = [name for name in options if name not in known]
@@ -161,28 +152,21 @@ class MslmModel(PreTrainedModel):
                 "masked_lm"
             )
 
-        if not isinstance(masked_lm, PreTrainedModel | str | os.PathLike):
-            raise TypeError(
-                "MslmModel.wrap: expected a masked language model of transformers, or the folder "
-                f"or hub name of one, got {type(masked_lm).__name__}"
-            )
-
-        model: Any = masked_lm
-        model_folder: str | os.PathLike[str] = ""
-        if not isinstance(masked_lm, PreTrainedModel):
-            model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
-            model_folder = masked_lm
-        elif Path(masked_lm.name_or_path or "").is_dir():
-            model_folder = masked_lm.name_or_path or ""
-
-        # The tokenizer decides which ids are special, and must fit the model's embeddings.
-        if tokenizer is None:
-            rows_tokenizer = saved.find_tokenizer(model_folder)
+        if isinstance(masked_lm, PreTrainedModel):
+            # Loaded from a folder, it may have its tokenizer there.
+            model: Any = masked_lm
+            folder = model.name_or_path if Path(model.name_or_path).is_dir() else ""
         else:
-            rows_tokenizer = saved.as_tokenizer(tokenizer)
+            model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
+            folder = str(masked_lm)
+        check_decoder(model)
+
+        # The tokenizer of the rows decides which ids are special, and must be the model's.
+        own = None
+        if tokenizer is None or Path(folder).is_dir():
+            own = saved.find_tokenizer(folder)
+        rows_tokenizer = own if tokenizer is None else saved.as_tokenizer(tokenizer)
         if rows_tokenizer is not None:
-            saved.check_size(rows_tokenizer, model)
-            check_tokenizer("MslmModel.wrap", model, rows_tokenizer.ids)
             options.setdefault("special_ids", saved.special_ids(rows_tokenizer))
 
         # Keep the trained weights: `post_init` initialises all modules without this flag.
@@ -191,6 +175,9 @@ class MslmModel(PreTrainedModel):
 
         wrapped = cls(MslmConfig(model.config, **options), model)
         wrapped.train(model.training)
+        wrapped.tokenizer = own
+        if rows_tokenizer is not None:
+            check_tokenizer("MslmModel.wrap", wrapped, rows_tokenizer.ids)
         wrapped.tokenizer = rows_tokenizer
         return wrapped
 
@@ -217,8 +204,9 @@ class MslmModel(PreTrainedModel):
         if tokenizer is None:
             model.tokenizer = saved.find_tokenizer(pretrained_model_name_or_path)
         else:
-            model.tokenizer = saved.as_tokenizer(tokenizer)
-            saved.check_size(model.tokenizer, model)
+            rows_tokenizer = saved.as_tokenizer(tokenizer)
+            check_tokenizer("MslmModel.from_pretrained", model, rows_tokenizer.ids)
+            model.tokenizer = rows_tokenizer
         return loaded
 
     def encoder(self) -> PreTrainedModel:
@@ -236,32 +224,14 @@ class MslmModel(PreTrainedModel):
         if self.tokenizer is not None:
             saved.write_tokenizer(Path(folder), self.tokenizer, self)
 
-    def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
-        self, repo_id: str, *, share_protected: bool = False, **options: Any
-    ) -> Any:
-        """Upload the model with its tokenizer and model card. An existing card on the hub is kept.
-
-        Args:
-            repo_id: `OWNER/NAME`, or `NAME` for your own namespace. Created if missing.
-            share_protected: Whether to upload a model trained on patients' text. Data use
-                agreements usually forbid this.
-            **options: Options of transformers, except `tags`: `private`, `token`, `revision`,
-                `create_pr`, `commit_message`, `commit_description`, `max_shard_size`.
-
-        Returns:
-            The commit, as returned by `huggingface_hub`; a string with its URL.
+    def push_to_hub(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+        """Upload the model with its tokenizer, like any Hugging Face model.
 
         Raises:
-            PushError: The model is protected, or the upload failed.
+            PushError: The model is trained on patients' text.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            return self.save_pretrained(
-                folder,
-                push_to_hub=True,
-                repo_id=repo_id,
-                share_protected=share_protected,
-                **options,
-            )
+        self._check_shareable()
+        return super().push_to_hub(*args, **options)
 
     def save_pretrained(  # type: ignore[override] # transformers adds to it from time to time
         self,
@@ -269,50 +239,38 @@ class MslmModel(PreTrainedModel):
         is_main_process: bool = True,
         state_dict: dict[str, Tensor] | None = None,
         push_to_hub: bool = False,
-        *,
-        share_protected: bool = False,
         **options: Any,
-    ) -> Any:
-        """Save the model with its tokenizer and a model card.
+    ) -> None:
+        """Save the model with its tokenizer and a model card, in files that only their owner reads.
 
         Args:
             save_directory: The folder. Created if missing.
             is_main_process: Whether this process writes the files.
             state_dict: Weights to save instead of the model's own.
-            push_to_hub: Whether to upload the saved files too. Other files in the folder are not
-                uploaded.
-            share_protected: See `push_to_hub`.
-            **options: Options of transformers. With `push_to_hub` also the options of
-                `MslmModel.push_to_hub`; `repo_id` defaults to the name of the folder.
-
-        Returns:
-            None; with `push_to_hub` the commit.
+            push_to_hub: Whether to upload weights and configuration too. The method `push_to_hub`
+                also uploads the tokenizer.
+            **options: Options of transformers.
 
         Raises:
-            PushError: See `push_to_hub`.
+            PushError: With `push_to_hub`, the model is trained on patients' text.
         """
-        self._check_shareable(share_protected or not push_to_hub)
+        if push_to_hub:
+            self._check_shareable()
         folder = Path(save_directory)
-        repo_id = options.pop("repo_id", folder.name)
-        upload_options = {
-            name: options.pop(name) for name in saved.UPLOAD_OPTIONS if name in options
-        }
         make_folder(folder)
-        super().save_pretrained(folder, is_main_process, state_dict, **options)
-        if not is_main_process:
-            return None
+        super().save_pretrained(folder, is_main_process, state_dict, push_to_hub, **options)
+        if is_main_process:
+            saved.make_private(folder)
+            if self.tokenizer is not None:
+                saved.write_tokenizer(folder, self.tokenizer, self)
+            saved.write_card(folder, self.config)
 
-        saved.make_private(folder)
-        if self.tokenizer is not None:
-            saved.write_tokenizer(folder, self.tokenizer, self)
-        saved.write_card(folder, self.config)
-        return saved.upload(folder, repo_id, upload_options) if push_to_hub else None
-
-    def _check_shareable(self, may: bool) -> None:
-        if self.config.protected and not may:
+    def _check_shareable(self) -> None:
+        if self.config.protected:
             raise PushError(
                 "MslmModel: the model is trained on patients' text, which it may have memorised; "
-                "data use agreements forbid sharing it; pass share_protected=True if yours does not"
+                "data use agreements forbid sharing it; if yours does not, set "
+                "model.config.protected = False"
             )
 
     def get_input_embeddings(self) -> Any:
@@ -399,16 +357,17 @@ class MslmModel(PreTrainedModel):
                 "batches with MaskedDataset or MaskingCollator"
             )
 
-        hidden_BLH, logits_BLV = self._encode(
-            input_ids, attention_mask, others, for_mslm=labels is not None
-        )
+        hidden_BLH = self._encode(input_ids, attention_mask, others)
         sums: dict[str, Tensor] = {}
         tag_logits = None
         span_logits = None
 
         # Eq. 6: predict masked tokens.
         if labels is not None and mask_kinds is not None:
-            mslm = self._mslm_loss(hidden_BLH, logits_BLV, labels, mask_kinds, mask_rates)
+            decoder = find_decoder(self.masked_lm)
+            mslm = self.mask_specific_loss.from_hidden(
+                hidden_BLH, decoder, labels, mask_kinds, mask_rates
+            )
             sums["mslm_loss"] = self.config.w_mslm * mslm
 
         # Two views: the heads read the original ids. Whether the batch has masks is not asked: a
@@ -416,7 +375,7 @@ class MslmModel(PreTrainedModel):
         has_tags = bio is not None or span_starts is not None
         if labels is not None and has_tags and self.config.two_views:
             plain_ids = unmasked(input_ids, labels)
-            hidden_BLH, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
+            hidden_BLH = self._encode(plain_ids, attention_mask, others)
 
         # Eq. 7 and 8: tag each token.
         if self.detection is not None:
@@ -448,57 +407,18 @@ class MslmModel(PreTrainedModel):
         return MslmOutput(loss=loss, logits=tag_logits, span_logits=span_logits, **parts)
 
     def _encode(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        others: dict[str, Any],
-        *,
-        for_mslm: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the last hidden states `[B, L, H]`, and all logits if the decoder is unknown."""
+        self, input_ids: Tensor, attention_mask: Tensor | None, others: dict[str, Any]
+    ) -> Tensor:
+        """Return the last hidden states, `[B, L, H]`."""
         others = {name: value for name, value in others.items() if name not in _NOT_ENCODED}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
 
-        needs_logits = for_mslm and find_decoder(self.masked_lm) is None
-        run = self._hidden_and_logits if needs_logits else self._hidden
+        def run(inputs: dict[str, Any]) -> tuple[Tensor, ...]:
+            return (self.masked_lm.base_model(**inputs)[0],)
 
         if "sequence_ids" in others:
-            outputs = run_packed(run, others, self.masked_lm)
-        else:
-            outputs = run(others)
-        return outputs[0], outputs[1] if needs_logits else None
-
-    def _hidden(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-        return (self.masked_lm.base_model(**inputs)[0],)
-
-    def _hidden_and_logits(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-        """Return hidden states, captured by a forward hook, and logits of all positions."""
-        captured: list[Tensor] = []
-        hook = self.masked_lm.base_model.register_forward_hook(
-            lambda *call: captured.append(call[-1][0])
-        )
-        try:
-            logits_BLV = self.masked_lm(**inputs).logits
-        finally:
-            hook.remove()
-        return captured[-1], logits_BLV
-
-    def _mslm_loss(
-        self,
-        hidden_BLH: Tensor,
-        logits_BLV: Tensor | None,
-        labels_BL: Tensor,
-        mask_kinds_BL: Tensor,
-        mask_rates: Tensor | None,
-    ) -> Tensor:
-        decoder = find_decoder(self.masked_lm)
-        if decoder is not None:
-            return self.mask_specific_loss.from_hidden(
-                hidden_BLH, decoder, labels_BL, mask_kinds_BL, mask_rates
-            )
-
-        loss: Tensor = self.mask_specific_loss(logits_BLV, labels_BL, mask_kinds_BL, mask_rates)
-        return loss
+            return run_packed(run, others, self.masked_lm)[0]
+        return run(others)[0]
 
     @torch.no_grad()
     def predict(
@@ -535,7 +455,7 @@ class MslmModel(PreTrainedModel):
             raise ValueError("MslmModel.predict: the model has no labels; wrap it with labels=...")
 
         with evaluating(self):
-            hidden_BLH, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
+            hidden_BLH = self._encode(input_ids, attention_mask, others)
             sequence_ids = others.get("sequence_ids")
             outside_BL = self._find_untagged(input_ids, attention_mask, special_tokens_mask)
             tag_logits_BLC = self.detection(hidden_BLH)

@@ -1,4 +1,4 @@
-"""Write the files beside a saved model's weights, and upload them."""
+"""Read and write the files beside a saved model's weights: tokenizer and card."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
 from mslm_data.io.cards import markdown, yaml
 from mslm_data.io.files import canonical_json, write_whole
-from mslm_data.io.hub import uploading
-from mslm_data.log import LOGGER
 
 _FILE = "tokenizer.json"
 _FILES = (_FILE, "vocab.txt", "vocab.json")
@@ -23,18 +21,6 @@ _FILES = (_FILE, "vocab.txt", "vocab.json")
 _KINDS = ("mask", "pad", "unk")
 _CARD = "README.md"
 _OF_TRANSFORMERS = ("config.json", "generation_config.json", "model*.safetensors*")
-_UPLOADED = ("config.json", "model*.safetensors*", _FILE, "tokenizer_config.json")
-"""Files of a saved model, besides the card."""
-_MESSAGE = "Upload a model adapted by mask-specific language modeling"
-UPLOAD_OPTIONS = (
-    "private",
-    "token",
-    "revision",
-    "create_pr",
-    "commit_message",
-    "commit_description",
-)
-"""Options of `push_to_hub` that `save_pretrained` of transformers does not have."""
 
 
 def as_tokenizer(tokenizer: Any) -> Tokenizer:
@@ -66,36 +52,19 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
 
 
 def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
-    """Load the tokenizer in a model's folder; None if there is none.
+    """Load the tokenizer beside a model; None if its folder has none.
 
     Args:
         model: A folder or hub name; "" returns None.
+
+    Raises:
+        TokenizerError: The tokenizer cannot be loaded.
     """
     name = str(model)
     folder = Path(name)
     if not name or (folder.is_dir() and not any((folder / file).is_file() for file in _FILES)):
         return None
-
-    try:
-        return tokenizers.load_tokenizer(name)
-    except TokenizerError as error:
-        LOGGER.info("%s", error)
-        return None
-
-
-def check_size(tokenizer: Tokenizer, model: Any) -> None:
-    """Check that a model has an embedding for each id of a tokenizer.
-
-    Raises:
-        TokenizerError: The tokenizer has more ids.
-    """
-    embeddings = model.get_input_embeddings().num_embeddings
-    if tokenizer.ids.size > embeddings:
-        raise TokenizerError(
-            f"tokenizer: expected at most the {embeddings} ids of the model, got "
-            f"{tokenizer.ids.size}; pass the tokenizer that the model was trained with, or resize "
-            "the model's embeddings"
-        )
+    return tokenizers.load_tokenizer(name)
 
 
 def special_ids(tokenizer: Tokenizer) -> list[int]:
@@ -115,39 +84,6 @@ def longest_row(model: nn.Module) -> int | None:
     config: Any = model.config
     limit = getattr(config, "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
-
-
-def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
-    """Upload a saved model with its tokenizer and card. An existing card on the hub is kept.
-
-    Replaces the upload of transformers, which overwrites the card with an empty one. The card may
-    warn that the model is trained on patients' text.
-
-    Args:
-        folder: Folder of the saved model. Other files in it are not uploaded.
-        repo_id: `OWNER/NAME`, or `NAME` for the user's own namespace. Created if missing.
-        options: `UPLOAD_OPTIONS` by name, as for `push_to_hub` of transformers.
-
-    Returns:
-        The commit, as returned by `huggingface_hub`.
-
-    Raises:
-        PushError: The upload failed.
-    """
-    private, token = options.pop("private", None), options.pop("token", None)
-    revision = options.get("revision")
-
-    with uploading(repo_id, wanted_by="MslmModel.push_to_hub", token=token) as api:
-        repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-        if revision is not None and not revision.startswith("refs/pr"):
-            api.create_branch(repo, branch=revision, exist_ok=True)
-        has_card = api.file_exists(repo, _CARD, revision=revision)
-        return api.upload_folder(
-            repo_id=repo,
-            folder_path=str(folder),
-            allow_patterns=[*_UPLOADED, *([] if has_card else [_CARD])],
-            **{"commit_message": _MESSAGE} | options,
-        )
 
 
 def make_private(folder: Path) -> None:

@@ -6,6 +6,7 @@ A mention is a line `T1<TAB>Type start end[;start end]<TAB>words`. Its concepts 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,10 @@ TEXT_ALONE = Reason(
 )
 _ANNOTATIONS_ALONE = Reason("expected a text (.txt) beside the file of annotations, found none")
 """Reasons for a text without annotations, and for annotations without a text."""
+_FOLDER = re.compile(r"(?:text|txt|raw|doc(?:ument)?|ann(?:otation)?)s?|brat|gold", re.IGNORECASE)
+"""Names of folders of texts, or of annotations."""
+_MOST_FOLDERS = 50
+"""Maximum number of folders that are searched for the annotations of texts."""
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
@@ -53,7 +58,8 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
     Text-bound annotations (`T`) are read, with their normalisations (`N`) as concepts, joined by
     `|`. Line ends of the text are unchanged, because offsets count them. Texts without annotations
     are set aside by default, since lost annotations look the same. Annotations without a text are
-    set aside.
+    set aside. Annotations may be in a folder beside that of the texts, such as `ann` beside `text`,
+    if neither has files of the other kind.
     """
 
     # Texts and annotations have different suffixes, and are not two forms of the same documents.
@@ -166,5 +172,40 @@ def _annotations(path: Path) -> list[Path]:
 
 
 def _sibling(path: Path, suffix: str) -> Path | None:
-    """Return the document's file with another suffix, plain or `.gz`, None if there is none."""
-    return packed_or_plain(path.with_name(stem(path) + suffix))
+    """Return the document's file with another suffix, plain or `.gz`, None if there is none.
+
+    It is beside the file, or in the folder beside that of the file with all files of that suffix.
+    """
+    name = f"{stem(path)}{suffix}"
+    beside = packed_or_plain(path.with_name(name))
+    if beside:
+        return beside
+    parent = path.absolute().parent
+    folder = _folder_beside(parent, suffix, parent.stat().st_mtime_ns) if parent.is_dir() else None
+    return packed_or_plain(folder / name) if folder else None
+
+
+@functools.lru_cache(maxsize=256)
+def _folder_beside(folder: Path, suffix: str, mtime_ns: int) -> Path | None:  # noqa: ARG001 - part of the cache key
+    """Return the only folder beside another that has its annotations, or its texts.
+
+    It has files with the suffix, which the other folder has not, and none of the other kind, and
+    one of the two says in its name what it has.
+    """
+    other_kind = ANNOTATIONS if suffix == ".txt" else (".txt",)
+    folders = [one for one in sorted(folder.parent.iterdir()) if one.is_dir()]
+    if len(folders) > _MOST_FOLDERS or _has_files(folder, (suffix,)):
+        return None
+    is_named = _FOLDER.fullmatch(folder.name) is not None
+    found = [
+        one
+        for one in folders
+        if (is_named or _FOLDER.fullmatch(one.name))
+        and _has_files(one, (suffix,))
+        and not _has_files(one, other_kind)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _has_files(folder: Path, suffixes: Sequence[str]) -> bool:
+    return any(ends_with(path, suffixes) for path in folder.iterdir())

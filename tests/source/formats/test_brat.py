@@ -9,6 +9,7 @@ from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.source import Sample
 from mslm_data.source.formats.brat import Brat
+from mslm_data.source.recognise import recognise
 
 
 def read(folder: Path, source: Brat | None = None) -> list[Document | SetAside]:
@@ -128,6 +129,29 @@ def test_read__without_annotations_reads_texts_as_empty(tmp_path: Path) -> None:
     assert lost.place == "m.ann:1"
     assert isinstance(found, Document)
     assert (found.text, found.spans) == ("Gout", ())
+
+
+def test_read__finds_annotations_in_a_folder_beside_the_texts(tmp_path: Path) -> None:
+    for folder, name in (("texts", "n.txt"), ("texts", "o.txt"), ("ann", "n.ann"), ("x", "o.md")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text("gout" if name[2:] != "ann" else "T1\tD 0 4\tgout\n")
+
+    found, aside = read(tmp_path)
+
+    assert recognise([tmp_path]).what == "brat"
+    assert isinstance(found, Document)
+    assert found.spans == (Span(0, 4, "D"),)
+    assert isinstance(aside, SetAside)
+
+
+def test_read__takes_no_annotations_of_other_texts(tmp_path: Path) -> None:
+    for folder, name in (("test", "n.txt"), ("train", "n.txt"), ("train", "n.ann")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text("gout" if name[2:] != "ann" else "T1\tD 0 4\tgout\n")
+
+    (aside,) = read(tmp_path / "test")
+
+    assert isinstance(aside, SetAside)
 
 
 def test_recognises__annotations_beside_a_text(tmp_path: Path) -> None:

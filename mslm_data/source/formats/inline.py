@@ -117,7 +117,7 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     | `brackets` | `[PERSON]Ada[/PERSON]` |
     | `elements` | `<PERSON>Ada</PERSON>`; a `TYPE` is the label: `<ENAMEX TYPE="PERSON">` |
     | `yedda` | `[@Ada#PERSON*]` |
-    | `links` | `[Ada](PERSON)` |
+    | `links` | `[Ada]` with `(PERSON)` behind it, as links in Markdown |
     | `labels` | `[PERSON Ada]` |
     | `words` | `Ada/B-PERSON wrote/O`, `Ada|NNP|I-PERSON`; labels alone, as `Ada/PERSON` |
 

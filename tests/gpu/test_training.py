@@ -63,7 +63,6 @@ def wrapped(
 
 
 @pytest.mark.parametrize("family", OF_FAMILY)
-@pytest.mark.filterwarnings("ignore")  # mpnet's head is unknown to us
 def test_model__losses_gradients_and_mentions(family: str) -> None:
     def compute(device: Any) -> Any:
         model = wrapped(family, device)

@@ -81,11 +81,13 @@ def test_save_pretrained__writes_private_files_whatever_the_umask(tmp_path: Path
     before = os.umask(0)
     try:
         wrapped(VOCAB).save_pretrained(tmp_path / "model")
+        wrapped(VOCAB).save_encoder(tmp_path / "encoder")
     finally:
         os.umask(before)
 
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {0o600}
-    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o700
+    for folder in tmp_path.iterdir():
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+        assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_save_pretrained__writes_special_tokens_and_the_longest_row(tmp_path: Path) -> None:

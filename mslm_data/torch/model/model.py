@@ -196,6 +196,10 @@ class MslmModel(PreTrainedModel):
             *args: Passed to transformers.
             tokenizer: See `wrap`. Default: the saved tokenizer.
             **options: Passed to transformers.
+
+        Raises:
+            TokenizerError: The tokenizer cannot be loaded.
+            ValueError: The tokenizer does not match the model.
         """
         load: Any = super().from_pretrained
         loaded = load(pretrained_model_name_or_path, *args, **options)
@@ -220,9 +224,10 @@ class MslmModel(PreTrainedModel):
 
     def save_encoder(self, folder: str | os.PathLike[str]) -> None:
         """Save the plain encoder with its tokenizer, for `AutoModel` and `AutoTokenizer`."""
+        folder = Path(folder)
+        make_folder(folder)
         self.encoder().save_pretrained(folder)
-        if self.tokenizer is not None:
-            saved.write_tokenizer(Path(folder), self.tokenizer, self)
+        self._finish(folder)
 
     def push_to_hub(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
         """Upload the model with its tokenizer, like any Hugging Face model.
@@ -260,10 +265,14 @@ class MslmModel(PreTrainedModel):
         make_folder(folder)
         super().save_pretrained(folder, is_main_process, state_dict, push_to_hub, **options)
         if is_main_process:
-            saved.make_private(folder)
-            if self.tokenizer is not None:
-                saved.write_tokenizer(folder, self.tokenizer, self)
+            self._finish(folder)
             saved.write_card(folder, self.config)
+
+    def _finish(self, folder: Path) -> None:
+        """Make saved files private, and write the tokenizer beside them."""
+        saved.make_private(folder)
+        if self.tokenizer is not None:
+            saved.write_tokenizer(folder, self.tokenizer, self)
 
     def _check_shareable(self) -> None:
         if self.config.protected:

@@ -22,7 +22,7 @@ from benchmarks.textbook import ListRow
 from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.fill import SKIP, fill_weighted
+from mslm_data.kernels.take import SKIP, draw_keys, fill_ranked
 from mslm_data.lexicon.ngrams.ranking import RECIPES, rank_ngrams
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
@@ -116,7 +116,7 @@ def _weighted_draws(examples: Examples) -> Row:
     weights = rng.uniform(0.5, 1, len(units))
 
     offsets = units.starts.offsets
-    ones = np.ones(len(units), np.int64)
+    ones = np.ones(len(units), np.int32)
     pool = np.ones(len(units), np.uint8)
     due = np.ceil(units.starts.lengths * 0.15).astype(np.int64)
 
@@ -126,8 +126,10 @@ def _weighted_draws(examples: Examples) -> Row:
     # The kernel counts the quota down in place.
     def ours(_: None) -> object:
         quota = due.copy()
-        taken = np.zeros(len(units), np.int64)
-        fill_weighted(offsets, pool, weights, ones, quota, SKIP, examples.keys, taken)
+        keys = np.empty(len(units))
+        taken = np.zeros(len(units), np.int32)
+        draw_keys(offsets, weights, examples.keys, keys)
+        fill_ranked(offsets, pool, keys, ones, quota, SKIP, taken)
         return taken
 
     def peer(_: None) -> object:

@@ -82,7 +82,7 @@ def take_in_order(
         entries: int32 `[M]`, entry of each match.
         pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on taken tokens.
         quota: int64 `[N]`, number of tokens to mask; reduced by the tokens taken.
-        taken: int64 `[M]`, written at matches that are taken: the number of tokens taken.
+        taken: int32 `[M]`, written at matches that are taken: the number of tokens taken.
     """
     keys = np.empty(longest_row(match_offsets), np.int64)
     for i in range(len(quota)):
@@ -211,7 +211,7 @@ def take_by_chance(
         orders: uint64 `[N]`. Draw k of a row is step k of a shuffle of its entries.
         streams: uint64 `[N]`. Match m of a row uses draw m.
         pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on taken tokens.
-        taken: int64 `[M]`, written at matches that are taken: the number of tokens taken.
+        taken: int32 `[M]`, written at matches that are taken: the number of tokens taken.
     """
     longest = longest_row(match_offsets)
     keys = np.empty(longest, np.int64)

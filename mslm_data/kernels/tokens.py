@@ -127,7 +127,7 @@ def paint_units(
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`, first token of each unit, within its row.
-        taken: int64 `[U]`, number of leading tokens of each unit to mark.
+        taken: int32 `[U]`, number of leading tokens of each unit to mark.
         mark: Value to write.
         out: uint8 `[T]`, `mark` is written at these tokens.
     """

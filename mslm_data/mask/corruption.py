@@ -26,15 +26,14 @@ from mslm_data.kernels.corrupt import (
     put_unigram,
     spread_actions,
 )
-from mslm_data.kernels.rng import name_streams
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.artefacts import LexiconFile
+from mslm_data.mask.part import Part
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.mask.rng import ACTIONS, RANDOM_IDS
-from mslm_data.registry import Options
+from mslm_data.mask.rng import ACTIONS, RANDOM_IDS, RowRng
 
 
-class Corruption(Options, frozen=True):
+class Corruption(Part, frozen=True):
     """Replacement of masked tokens.
 
     Raises:
@@ -138,16 +137,16 @@ def corrupt(
 
     # Draw an action for each masked token. The first token's action then spreads to the rest of
     # its word, unit or run.
-    streams = np.empty(len(examples), np.uint64)
+    rng = RowRng(keys=examples.keys, seed=seed, epoch=epoch)
     actions = np.empty(len(ids), np.uint8)
-    name_streams(examples.keys, seed, epoch, ACTIONS, streams)
-    choose_actions(offsets, kinds, corruption.mask, corruption.random, streams, actions)
+    shares = (corruption.mask, corruption.random)
+    choose_actions(offsets, kinds, *shares, rng.streams(ACTIONS), actions)
     if corruption.by != "token":
         spread_actions(offsets, kinds, _joins(examples, plan, corruption.by), actions)
     put_mask((actions == MASK).view(np.uint8), ids, examples.ids.mask, out)
 
     # Draw random ids from a stream of their own, so actions do not depend on the vocabulary.
-    name_streams(examples.keys, seed, epoch, RANDOM_IDS, streams)
+    streams = rng.streams(RANDOM_IDS)
     size = examples.ids.size
     if corruption.unigrams:
         path = Path(corruption.unigrams)

@@ -23,12 +23,12 @@ from typing import Any, get_args
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import ShippedPick
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Listed
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score
+from mslm_data.mask.strategy import ShippedPick
 from mslm_data.registry import Options
 
 PICKS: dict[str, type[Options]] = {
@@ -73,18 +73,11 @@ def complete_recipe(table: Mapping[str, Any]) -> dict[str, Any]:
     A pick without `use` is a pick of units. A corruption may be its shares alone.
     """
     completed = dict(table)
-    if "picks" in table:
-        completed["picks"] = _with_use(table["picks"])
+    picks = table.get("picks")
+    if isinstance(picks, list | tuple):
+        completed["picks"] = [
+            {"use": "units", **pick} if isinstance(pick, Mapping) else pick for pick in picks
+        ]
     if isinstance(table.get("corruption"), str):
         completed["corruption"] = {"shares": table["corruption"]}
     return completed
-
-
-def _with_use(value: Any) -> Any:
-    """Return a pick, or a list of picks or ways, whose tables all name their pick."""
-    if isinstance(value, list | tuple):
-        return [_with_use(inner) for inner in value]
-    if not isinstance(value, Mapping):
-        return value
-    ways = {"ways": _with_use(value["ways"])} if "ways" in value else {}
-    return {"use": "units", **value, **ways}

@@ -14,23 +14,19 @@ from mslm_data.kernels.grams import take_by_chance, take_in_order
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.eligible import free_tokens
+from mslm_data.mask.part import Part
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Limit, Rate, follows_training, rate_at
+from mslm_data.mask.rate import Limit, Rate, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
-from mslm_data.mask.units import Units
-from mslm_data.registry import Options
+from mslm_data.mask.units import Units, free_tokens
 
 
-class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
+class InOrder(Part, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
     In each pass over a row, each n-gram masks its leftmost occurrence of which no token is masked
     yet. Passes end when the budget is spent, or when one masks nothing. The last n-gram is cut to
     the budget.
-
-    Raises:
-        ValueError: `rate` is outside `[0, 1]`.
     """
 
     lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "pmi.arrow"
@@ -46,10 +42,6 @@ class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order
     def needs(self) -> frozenset[str]:
         return frozenset({"word_ids"})
 
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.rate)
-
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         if self.rate == 0:
             return
@@ -59,7 +51,7 @@ class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order
         quota = quotas(rate_at(self.rate, rng), real, "up", rng)
 
         offsets = examples.input_ids.offsets
-        taken = np.zeros(len(entries), np.int64)
+        taken = np.zeros(len(entries), np.int32)
         matches = (starts.offsets, starts.values, ends.values, entries)
         take_in_order(offsets, *matches, pool, quota, taken)
 
@@ -67,13 +59,10 @@ class InOrder(Options, frozen=True, kw_only=True, tag_field="use", tag="in-order
         Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
 
 
-class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
+class Occurrences(Part, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
     """Mask each occurrence of a lexicon's entries with a probability that gives an expected rate.
 
     There is no budget.
-
-    Raises:
-        ValueError: `rate` is outside `[0, 1]`, or `max_masked` is negative.
     """
 
     lexicon: Annotated[LexiconFile, Meta(description="File of the lexicon.")] = "concepts.arrow"
@@ -81,18 +70,14 @@ class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occu
     max_masked: Annotated[
         Limit,
         Meta(
-            description="Number of masked tokens in a row after which no more entries are tried. "
-            "Default: no limit."
+            description="Number of masked tokens in a row after which no more entries are tried, "
+            "or 0 for no limit."
         ),
-    ] = None
+    ] = 0
 
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"word_ids"})
-
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
@@ -104,10 +89,10 @@ class Occurrences(Options, frozen=True, kw_only=True, tag_field="use", tag="occu
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
         expected = quotas(rate_at(self.rate, rng), real, "down", rng)
         chances = expected / np.maximum(tokens, 1)
-        max_masked = np.iinfo(np.int64).max if self.max_masked is None else self.max_masked
+        max_masked = self.max_masked or np.iinfo(np.int64).max
 
         offsets = examples.input_ids.offsets
-        taken = np.zeros(len(entries), np.int64)
+        taken = np.zeros(len(entries), np.int32)
         matches = (starts.offsets, starts.values, ends.values, entries)
         streams = (rng.streams(BRANCH), rng.streams())
         take_by_chance(offsets, *matches, chances, max_masked, *streams, pool, taken)

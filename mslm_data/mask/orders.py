@@ -1,43 +1,54 @@
 """Orders: choose the candidates of each row to mask, until its budget is spent.
 
-An order is a function `take(candidates, budget, rng)`. Orders differ in three points: whether they
-are random, whether they use scores, and whether they spend a budget or mask each candidate with a
-probability. Kernels are in `kernels/choose.py` if each candidate costs 1, and in `kernels/fill.py`
-if it costs its number of tokens.
+| order | key | taken |
+|---|---|---|
+| `uniform` | | in random order |
+| `with_replacement` | | in random order, as many as draws with replacement would find |
+| `weighted` | an exponential variable divided by the score | by ascending key |
+| `highest`, `lowest` | the score, negated for `highest` | by ascending key |
+| `first` | | from the start of the row |
+| `bernoulli` | | each with a probability, without a budget |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
 
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
-from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
-from mslm_data.mask.rng import RowRng
+from mslm_data.kernels.take import (
+    CUT,
+    SKIP,
+    STOP,
+    choose_each,
+    count_distinct,
+    draw_keys,
+    fill_ranked,
+    fill_uniform,
+)
+from mslm_data.mask.part import Part
+from mslm_data.mask.rate import Rate, Share
+from mslm_data.mask.rng import REPEAT, RowRng
 from mslm_data.mask.score import Score
-from mslm_data.registry import Options
-
-OrderName = Literal[
-    "uniform", "weighted", "highest", "lowest", "first", "bernoulli", "with_replacement"
-]
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 """Value of `Budget.overrun` -> constant of the kernels."""
 
 
-class Order(Options, frozen=True):
+class Order(Part, frozen=True):
     """The order in which units are masked until the budget is spent.
 
     Raises:
-        ValueError: The order needs a score and has none, or has a score and does not use it.
+        ValueError: The order needs a score and has none, or has a score and does not use it; or
+            `hints` is set for a random order, which has no top.
     """
 
     by: Annotated[
-        OrderName,
+        Literal[
+            "uniform", "weighted", "highest", "lowest", "first", "bernoulli", "with_replacement"
+        ],
         Meta(
             description="`uniform` draws units with equal probability; `weighted` draws in "
             "proportion to scores; `highest` and `lowest` sort by score; `first` starts at the "
@@ -53,6 +64,21 @@ class Order(Options, frozen=True):
             "`lowest` only."
         ),
     ] = None
+    chance: Annotated[
+        Rate,
+        Meta(
+            description="Probability that a unit is masked when its turn comes. The others stay "
+            "visible, though the budget is spent on them."
+        ),
+    ] = 1.0
+    hints: Annotated[
+        Share,
+        Meta(
+            description="Share of the row's tokens that form the top of an order without "
+            "randomness. `hints * rate` of the row's tokens are drawn uniformly from the top and "
+            "stay visible, though the budget is spent on them."
+        ),
+    ] = 0.0
 
     def __post_init__(self) -> None:
         scored = ("weighted", "highest", "lowest")
@@ -61,32 +87,51 @@ class Order(Options, frozen=True):
         if self.score is not None and self.by not in (*scored, "bernoulli"):
             expected = "'weighted', 'highest', 'lowest' or 'bernoulli'"
             raise ValueError(f"order: expected {expected} with a score, got '{self.by}'")
-
-    @property
-    def spends(self) -> bool:
-        """Whether the order spends a budget. `bernoulli` has a probability per unit instead."""
-        return self.by != "bernoulli"
-
-    @property
-    def has_top(self) -> bool:
-        """Whether the order is deterministic, so that its first units are the top."""
-        return self.by in ("highest", "lowest", "first")
-
-    @property
-    def may_cut(self) -> bool:
-        """Whether units can cost their number of tokens, and be cut at the end of the budget."""
-        return self.by not in ("bernoulli", "with_replacement")
+        if self.hints and self.by not in ("highest", "lowest", "first"):
+            expected = "'highest', 'lowest' or 'first'"
+            raise ValueError(f"order: expected {expected} with hints, got '{self.by}'")
 
     def take(self, candidates: Candidates, budget: Array, rng: RowRng) -> Array:
         """Return the amount taken of each candidate, `[C]`, in the unit of the budget.
 
         Args:
             candidates: C candidates of N rows.
-            budget: int64 `[N]`, reduced in place by the amount taken. For `bernoulli`, the
-                probability of each row's candidates instead: float64 `[N]`, or `[]` for all rows.
+            budget: int64 `[N]`, reduced in place by the amount taken.
             rng: Random numbers of the pick.
         """
-        return _TAKE[self.by](candidates, budget, rng)
+        offsets, eligible, score, costs, overrun = candidates
+        taken = np.zeros_like(costs)
+
+        if self.by == "with_replacement":
+            count_distinct(offsets, eligible, budget, rng.streams(REPEAT))
+        if self.by in ("uniform", "with_replacement"):
+            fill_uniform(offsets, eligible, costs, budget, overrun, rng.streams(), taken)
+            return taken
+
+        keys = np.zeros(len(eligible))
+        if score is not None:
+            if self.by != "lowest":
+                eligible = eligible & (score > 0)
+            if self.by == "weighted":
+                draw_keys(offsets, score, rng.streams(), keys)
+            else:
+                keys = score if self.by == "lowest" else -score
+        fill_ranked(offsets, eligible, keys, costs, budget, overrun, taken)
+        return taken
+
+    def choose(self, candidates: Candidates, chances: Array, rng: RowRng) -> Array:
+        """Choose candidates by `bernoulli`: return 1 for the chosen ones, uint8 `[C]`.
+
+        Args:
+            candidates: C candidates of N rows.
+            chances: float64 `[N]`, the probability of each row's candidates.
+            rng: Random numbers of the pick.
+        """
+        offsets, eligible, score, _, _ = candidates
+        weights = eligible if score is None else eligible * score
+        chosen = np.empty(len(eligible), np.uint8)
+        choose_each(offsets, weights, chances, rng.streams(), chosen)
+        return chosen
 
 
 class Candidates(NamedTuple):
@@ -96,104 +141,12 @@ class Candidates(NamedTuple):
         offsets: int64 `[N + 1]`, offsets of the candidates.
         eligible: uint8 `[C]`, 1 for eligible candidates.
         score: float64 `[C]`, or None if the order uses no score.
-        costs: int64 `[C]`, the cost of each candidate, or None if each costs 1.
+        costs: uint8 or int32 `[C]`, the cost of each candidate.
         overrun: CUT, SKIP or STOP, the action for a candidate that exceeds the remaining budget.
     """
 
     offsets: Array
     eligible: Array
     score: Array | None
-    costs: Array | None
+    costs: Array
     overrun: int
-
-    def units_taken(self) -> Array:
-        """Allocate the output of kernels that take candidates whole: uint8 zeros `[C]`."""
-        return np.zeros(len(self.eligible), np.uint8)
-
-    def filled(self) -> tuple[Array, Array]:
-        """Return costs, and zeros for the output of kernels that may cut units, int64 `[C]`."""
-        size = len(self.eligible)
-        costs = np.ones(size, np.int64) if self.costs is None else self.costs
-        return costs, np.zeros(size, np.int64)
-
-
-def take_uniform(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Draw candidates uniformly, without replacement."""
-    offsets, eligible, _, costs, overrun = candidates
-    if costs is None:
-        chosen = candidates.units_taken()
-        choose_uniform(offsets, eligible, budget, rng.streams(), 1, chosen)
-        return chosen
-
-    _, taken = candidates.filled()
-    fill_uniform(offsets, eligible, costs, budget, overrun, rng.streams(), taken)
-    return taken
-
-
-def take_bernoulli(candidates: Candidates, chances: Array, rng: RowRng) -> Array:
-    """Take each candidate independently, with its row's probability times its score."""
-    offsets, eligible, score, _, _ = candidates
-    chosen = candidates.units_taken()
-    if score is None and chances.ndim == 0:
-        choose_bernoulli(offsets, eligible, float(chances), rng.streams(), 1, chosen)
-        return chosen
-
-    weights = eligible if score is None else eligible * score
-    per_candidate = chances if chances.ndim == 0 else np.repeat(chances, np.diff(offsets))
-    choose_each(offsets, weights * per_candidate, rng.streams(), 1, chosen)
-    return chosen
-
-
-def take_with_replacement(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Draw candidates with replacement. A candidate drawn twice is taken once."""
-    chosen = candidates.units_taken()
-    choose_again(candidates.offsets, candidates.eligible, budget, rng.streams(), 1, chosen)
-    return chosen
-
-
-def take_by_weight(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Draw candidates in proportion to their scores, without replacement."""
-    offsets, eligible, score, _, overrun = candidates
-    assert score is not None  # noqa: S101 - checked by `Order`
-    costs, taken = candidates.filled()
-    fill_weighted(offsets, eligible, score, costs, budget, overrun, rng.streams(), taken)
-    return taken
-
-
-def take_first(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates from the start of the row."""
-    return _take_by_rank(
-        candidates, candidates.eligible, np.zeros(len(candidates.eligible)), budget
-    )
-
-
-def take_lowest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates by ascending score. Ties are taken from the start of the row."""
-    assert candidates.score is not None  # noqa: S101 - checked by `Order`
-    return _take_by_rank(candidates, candidates.eligible, candidates.score, budget)
-
-
-def take_highest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates with a positive score by descending score. Ties as in `take_lowest`."""
-    score = candidates.score
-    assert score is not None  # noqa: S101 - checked by `Order`
-    return _take_by_rank(candidates, candidates.eligible & (score > 0), -score, budget)
-
-
-def _take_by_rank(candidates: Candidates, eligible: Array, ranks: Array, budget: Array) -> Array:
-    # The kernel fills by ascending rank, so `take_highest` negates scores.
-    costs, taken = candidates.filled()
-    fill_ranked(candidates.offsets, eligible, ranks, costs, budget, candidates.overrun, taken)
-    return taken
-
-
-_TAKE: dict[OrderName, Callable[[Candidates, Array, RowRng], Array]] = {
-    "uniform": take_uniform,
-    "weighted": take_by_weight,
-    "highest": take_highest,
-    "lowest": take_lowest,
-    "first": take_first,
-    "bernoulli": take_bernoulli,
-    "with_replacement": take_with_replacement,
-}
-"""Value of `Order.by` -> function."""

@@ -11,36 +11,34 @@ from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Meta, field
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.grams import unite_words
+from mslm_data.kernels.take import CUT, choose_each, fill_uniform
 from mslm_data.lexicon.trie import open_words
-from mslm_data.mask import fused
 from mslm_data.mask.artefacts import LexiconFile
-from mslm_data.mask.budget import Budget
-from mslm_data.mask.eligible import count_masked, free_tokens, real_tokens
+from mslm_data.mask.budget import Budget, quotas
 from mslm_data.mask.orders import OVERRUNS, Candidates, Order
+from mslm_data.mask.part import Part, Reads
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Limit, follows_training
-from mslm_data.mask.rng import BRANCH, RowRng
-from mslm_data.mask.units import UNITS, UnitName, Units, mentions, runs
-from mslm_data.registry import Options
+from mslm_data.mask.rate import Limit, rate_at
+from mslm_data.mask.rng import BRANCH, KEEP, RowRng
+from mslm_data.mask.units import (
+    UNITS,
+    UnitName,
+    Units,
+    count_masked,
+    free_tokens,
+    mentions,
+    runs,
+)
 
 
-class AnyPick(Protocol):
+class AnyPick(Reads, Protocol):
     """Protocol of picks: `Pick`, and picks with an algorithm of their own."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The columns that the pick reads; see `Strategy.needs`."""
-        ...
-
-    @property
-    def follows_training(self) -> bool:
-        """Whether a rate depends on the training step or the number of tokens seen."""
-        ...
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         """Mask units of each row.
@@ -54,7 +52,7 @@ class AnyPick(Protocol):
         ...
 
 
-class Listed(Options, frozen=True):
+class Listed(Part, frozen=True):
     """Units from a lexicon: the occurrences of its n-grams, and each word outside of them.
 
     An n-gram inside a larger one is no unit. Of overlapping n-grams, some are chosen at random as
@@ -66,6 +64,10 @@ class Listed(Options, frozen=True):
         LexiconFile,
         Meta(description="File of the lexicon. The order of its entries does not matter."),
     ] = "pmi.arrow"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"word_ids"})
 
     def find(self, examples: Examples, rng: RowRng, *, generic: bool) -> Units:
         """Return the units of each row.
@@ -97,38 +99,61 @@ class Listed(Options, frozen=True):
         return runs(examples, numbers)
 
 
-class Eligible(Options, frozen=True):
-    """Conditions on the units of a pick. Special and masked tokens are never eligible.
-
-    Raises:
-        ValueError: `longest` is negative.
-    """
+class Eligible(Part, frozen=True):
+    """Conditions on the units of a pick. Special and masked tokens are never eligible."""
 
     where: Annotated[
-        Literal["any", "generic", "mentions"],
+        Literal["any", "generic", "mentions", "rows without mentions"],
         Meta(
-            description="`any` unit; `generic` units, which do not overlap a mention; or units "
-            "inside `mentions`."
+            description="`any` unit; `generic` units, which do not overlap a mention; units inside "
+            "`mentions`; or any unit of `rows without mentions`."
         ),
     ] = "any"
     longest: Annotated[
         Limit,
         Meta(
-            description="Maximum length of a unit in tokens; not for single `tokens`. Default: no "
-            "limit."
+            description="Maximum length of a unit in tokens, or 0 for no limit; not for single "
+            "`tokens`."
         ),
-    ] = None
+    ] = 0
     unknown: Annotated[
         bool, Meta(description="Whether units with `[UNK]`, a useless target, are eligible.")
     ] = False
 
     @property
-    def excludes_nothing(self) -> bool:
-        """Whether all units without special or masked tokens are eligible."""
-        return self.where == "any" and self.longest is None and self.unknown
+    def needs(self) -> frozenset[str]:
+        return frozenset() if self.where == "any" else frozenset({"mentions"})
+
+    def find(
+        self, examples: Examples, units: Units | None, builder: PlanBuilder
+    ) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Return the eligible units, uint8 `[U]`, and the number of non-special tokens, `[N]`.
+
+        Args:
+            examples: N rows.
+            units: Their units, or None for single tokens.
+            builder: The plan so far.
+        """
+        offsets = examples.input_ids.offsets
+        free, real = free_tokens(examples, builder, unknown=self.unknown)
+        if self.where == "rows without mentions":
+            allowed = examples.span_starts.lengths == 0
+            free &= np.repeat(allowed, examples.input_ids.lengths)
+        elif self.where != "any":
+            inside = np.zeros(len(free), np.uint8)
+            spans = mentions(examples)
+            spans.paint(offsets, spans.lengths, 1, inside)
+            free &= inside if self.where == "mentions" else 1 - inside
+        if units is None:
+            return free, real
+
+        eligible = units.within(offsets, free)
+        if self.longest:
+            eligible &= units.lengths <= self.longest
+        return eligible, real
 
 
-class Pick(Options, frozen=True, tag_field="use", tag="units"):
+class Pick(Part, frozen=True, tag_field="use", tag="units"):
     """Mask units of each row, up to a budget.
 
     `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.
@@ -171,7 +196,7 @@ class Pick(Options, frozen=True, tag_field="use", tag="units"):
                 "budget: order 'with_replacement' needs counts = 'units', got "
                 f"'{self.budget.counts}'"
             )
-        if self.units == "tokens" and self.eligible.longest is not None:
+        if self.units == "tokens" and self.eligible.longest:
             raise ValueError("eligible: 'longest' needs units of several tokens, got 'tokens'")
 
     @property
@@ -183,116 +208,63 @@ class Pick(Options, frozen=True, tag_field="use", tag="units"):
     def needs(self) -> frozenset[str]:
         if self.masks_nothing:
             return frozenset()
-        if isinstance(self.units, Listed):
-            needs = frozenset({"word_ids"})
-        else:
-            needs = UNITS[self.units].needs
-        if self.eligible.where != "any":
-            needs |= {"mentions"}
-        if self.order.score is not None:
-            needs |= self.order.score.needs
-        return needs
-
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.budget.rate)
-
-    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        if self.masks_nothing:
-            return
-
-        # Fast path of the most common picks: one kernel, without a list of eligible units.
-        units = self._units(examples, rng)
-        if fused.mask_uniform(self, examples, units, rng, builder):
-            return
-
-        # The general path: eligible units, their scores, and the budget of each row.
-        eligible, real = self._find_eligible(examples, units, builder)
-        score = None
-        if self.order.score is not None:
-            single_words = self.units in ("tokens", "words")
-            score = self.order.score.compute(examples, units, single_words=single_words)
-
-        budget: Array
-        if self.order.spends:
-            budget = self.budget.quota(self._sizes(examples, units, real), real, rng)
-            if self.budget.total:
-                np.maximum(budget - count_masked(examples, builder), 0, out=budget)
-        else:
-            budget = self.budget.chances(len(examples), rng)
-
-        if fused.mask_weighted_units(self, examples, units, eligible, score, budget, rng, builder):
-            return
-
-        # The order takes candidates until the budget is spent, and reduces the budget in place.
-        offsets = examples.input_ids.offsets
-        costs = units.lengths if units is not None and self._costs_tokens else None
-        candidates = Candidates(
-            offsets=offsets if units is None else units.starts.offsets,
-            eligible=eligible,
-            score=score,
-            costs=costs,
-            overrun=OVERRUNS[self.budget.overrun],
-        )
-        taken = self.order.take(candidates, budget, rng)
-
-        if units is None:
-            # Eligible tokens have kind 0, so adding equals setting: 9 times as fast as `copyto`.
-            builder.kinds += (taken != 0) * np.uint8(self.mask_kind)
-        else:
-            # Without costs, `taken` is 1 per whole unit; with costs, its number of tokens.
-            tokens = taken * units.lengths if costs is None else taken
-            units.take(offsets, tokens, self.mask_kind, builder)
-        if self.order.spends:
-            builder.unspent += budget
+        own = frozenset() if isinstance(self.units, Listed) else UNITS[self.units].needs
+        return own | super().needs
 
     @property
     def mask_kind(self) -> int:
         """The `MaskKind` of the tokens it masks."""
         return MaskKind[self.kind.upper()].value
 
-    @property
-    def _costs_tokens(self) -> bool:
-        """Whether a unit costs its number of tokens. Otherwise it costs 1."""
-        return self.budget.counts != "units" and self.order.may_cut
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        if self.masks_nothing:
+            return
 
-    def _units(self, examples: Examples, rng: RowRng) -> Units | None:
+        units = self._find_units(examples, rng)
+        eligible, real = self.eligible.find(examples, units, builder)
+        score = None
+        if self.order.score is not None:
+            single_words = self.units in ("tokens", "words")
+            score = self.order.score.compute(examples, units, single_words=single_words)
+
+        # An eligible unit costs 1, so `eligible` has the costs too.
+        is_independent = self.order.by == "bernoulli"
+        costs = eligible
+        if units is not None and self.budget.counts != "units" and not is_independent:
+            costs = units.lengths
+        candidates = Candidates(
+            offsets=examples.input_ids.offsets if units is None else units.starts.offsets,
+            eligible=eligible,
+            score=score,
+            costs=costs,
+            overrun=OVERRUNS[self.budget.overrun],
+        )
+
+        if is_independent:
+            taken = self.order.choose(candidates, self.budget.chances(rng), rng)
+        else:
+            budget = self.budget.quota(self._sizes(examples, units, real), real, rng)
+            if self.budget.total:
+                np.maximum(budget - count_masked(examples, builder), 0, out=budget)
+                builder.unspent[:] = 0
+            # The order takes candidates until the budget is spent, and reduces it in place.
+            taken = self.order.take(candidates, budget, rng)
+            builder.unspent += budget
+        self._leave_visible(taken, candidates, real, rng)
+
+        if units is None:
+            # Eligible tokens have kind 0, so adding equals setting: 9 times as fast as `copyto`.
+            builder.kinds += taken * np.uint8(self.mask_kind)
+        else:
+            tokens = taken * units.lengths if costs is eligible else taken
+            units.take(examples.input_ids.offsets, tokens, self.mask_kind, builder)
+
+    def _find_units(self, examples: Examples, rng: RowRng) -> Units | None:
         """Return the units of each row, or None for single tokens."""
         if isinstance(self.units, Listed):
             return self.units.find(examples, rng, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
         return None if find is None else find(examples)
-
-    def _find_eligible(
-        self, examples: Examples, units: Units | None, builder: PlanBuilder
-    ) -> tuple[Array, Array]:
-        """Return the eligible units and the number of non-special tokens.
-
-        Returns:
-            uint8 `[U]`, and int64 `[N]`. The second array is uninitialised if the budget does not
-                need it.
-        """
-        conditions = self.eligible
-        # In the first pick, units hold no masked token, and no unit holds a special one.
-        if units is not None and builder.untouched and conditions.excludes_nothing:
-            counts_real = self.budget.counts == "tokens" or self.budget.min_masked
-            real = real_tokens(examples) if counts_real else np.empty(len(examples), np.int64)
-            return np.ones(len(units), np.uint8), real
-
-        offsets = examples.input_ids.offsets
-        free, real = free_tokens(examples, builder, unknown=conditions.unknown)
-        if conditions.where != "any":
-            inside = np.zeros(len(free), np.uint8)
-            spans = mentions(examples)
-            spans.paint(offsets, spans.lengths, 1, inside)
-            free &= inside if conditions.where == "mentions" else 1 - inside
-        if units is None:
-            return free, real
-
-        eligible = units.within(offsets, free)
-        if conditions.longest is not None:
-            eligible &= units.lengths <= conditions.longest
-        return eligible, real
 
     def _sizes(self, examples: Examples, units: Units | None, real: Array) -> Array:
         """Return the base of the rate in each row, int64 `[N]`."""
@@ -302,9 +274,30 @@ class Pick(Options, frozen=True, tag_field="use", tag="units"):
             return units.starts.lengths
         return real
 
+    def _leave_visible(
+        self, taken: Array, candidates: Candidates, real: Array, rng: RowRng
+    ) -> None:
+        """Set `taken` to 0 for the units that stay visible by `Order.chance` and `Order.hints`."""
+        order = self.order
+        if order.chance != 1:
+            kept = np.empty(len(taken), np.uint8)
+            chances = np.full(len(rng.keys), rate_at(order.chance, rng), np.float64)
+            is_taken = (taken != 0).astype(np.uint8)
+            choose_each(candidates.offsets, is_taken, chances, rng.streams(KEEP), kept)
+            taken *= kept
+
+        if order.hints:
+            # The top: what the order takes first.
+            top = order.take(candidates, quotas(order.hints, real, "down", rng), rng)
+            pool = ((top > 0) & (taken > 0)).astype(np.uint8)
+            count = quotas(order.hints * rate_at(self.budget.rate, rng), real, "down", rng)
+            visible = np.zeros_like(taken)
+            costs = np.ones_like(taken)
+            fill_uniform(candidates.offsets, pool, costs, count, CUT, rng.streams(KEEP), visible)
+            taken[visible > 0] = 0
+
 
 def run(picks: Sequence[AnyPick], examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
     """Run picks one after the other. Pick n draws from the streams of path n."""
     for number, pick in enumerate(picks):
         pick.mask(examples, rng.for_pick(number), builder)
-        builder.untouched = False

@@ -36,12 +36,14 @@ class MaskPlan:
         rates: float32 `[N]`, the masking probability of each row in masked diffusion, by which the
             row's loss is divided. 1 for rows of a mixture that other strategies mask. None without
             masked diffusion.
+        part: Number of the part of a curriculum that made the plan. 0 for other strategies.
     """
 
     kinds: Ragged
     unspent: npt.NDArray[np.int64] | None = None
     continues_unit: Ragged | None = None
     rates: npt.NDArray[np.float32] | None = None
+    part: int = 0
 
     @classmethod
     def from_kinds(
@@ -110,14 +112,12 @@ class PlanBuilder:
         unspent: int64 `[N]`, the sum of the picks' unspent budgets.
         continues_unit: uint8 `[T]`, or None if the corruption does not need it; see `MaskPlan`.
         rates: float32 `[N]`, or None without masked diffusion; see `MaskPlan`.
-        untouched: Whether no pick has run yet, so that every token is free.
     """
 
     kinds: Array
     unspent: Array
     continues_unit: Array | None
     rates: Array | None = None
-    untouched: bool = True
 
     @classmethod
     def empty(cls, examples: Examples, *, with_units: bool) -> PlanBuilder:
@@ -127,15 +127,6 @@ class PlanBuilder:
             kinds=np.zeros(tokens, np.uint8),
             unspent=np.zeros(len(examples), np.int64),
             continues_unit=np.zeros(tokens, np.uint8) if with_units else None,
-        )
-
-    def branch(self) -> PlanBuilder:
-        """Return a copy to run other picks on, with `unspent` set to 0."""
-        return PlanBuilder(
-            kinds=self.kinds.copy(),
-            unspent=np.zeros_like(self.unspent),
-            continues_unit=None if self.continues_unit is None else self.continues_unit.copy(),
-            untouched=self.untouched,
         )
 
     def take_rows(self, plan: MaskPlan, rows: npt.NDArray[np.bool_]) -> None:

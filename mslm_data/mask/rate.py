@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from mslm_data.mask.part import Part
 from mslm_data.mask.rng import RATE, RowRng
-from mslm_data.registry import Options
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 """A number in `[0, 1]`."""
 
-Limit: TypeAlias = Annotated[int, Meta(ge=0)] | None
-"""A maximum of 0 or more, or None for no limit."""
+Limit: TypeAlias = Annotated[int, Meta(ge=0)]
+"""A maximum, or 0 for no limit."""
 
 
-class Schedule(Options, frozen=True, kw_only=True):
+class Schedule(Part, frozen=True, kw_only=True):
     """A rate that changes, such as `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`.
 
     `linear` moves from `start` to `stop` and stays there (Ankner et al. 2024: 0.3 to 0.15; Yang et
@@ -127,10 +127,7 @@ class Schedule(Options, frozen=True, kw_only=True):
             start, stop = self._ends
             return start + (stop - start) * rng.uniforms(RATE)
 
-        now = {"epoch": rng.epoch, "step": rng.step, "tokens": rng.tokens}[self.per]
-        if now is None:
-            raise ValueError(f"{self.per}: a rate depends on it; pass plan(…, {self.per}=…)")
-
+        now = rng.at(self.per)
         if self.phases is not None:
             return [rate for beginning, rate in self.phases if beginning <= now][-1]
 
@@ -153,8 +150,3 @@ def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float
     if isinstance(rate, Schedule):
         return rate.at(rng)
     return rate
-
-
-def follows_training(rate: float | Schedule) -> bool:
-    """Return whether a rate depends on the training step or the number of tokens seen."""
-    return isinstance(rate, Schedule) and rate.follows_training

@@ -1,8 +1,7 @@
 """Random numbers per row: one stream for each pick, and for each purpose in a pick.
 
-A row's stream is a pure function of its key, the seed, the epoch and the stream number. The stream
-number is derived from the path to the pick in its strategy, so two picks never share random
-numbers.
+A row's stream is a pure function of its key, the seed, the epoch, the number of the pick in its
+strategy and the purpose, so two picks never share random numbers.
 """
 
 from __future__ import annotations
@@ -17,48 +16,22 @@ import numpy.typing as npt
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.rng import first_uniforms, fold_in, name_streams
 
-SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
-"""Purposes: the choice of units, rounding, the gate, a row's rate, a row's alternative, span
-lengths."""
+SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH, REPEAT, KEEP = range(8)
+"""Purposes within a pick: the choice of units, rounding, the gate, a row's rate, a row's
+alternative, span lengths, repeated draws, and the taken units to keep."""
 
-ACTIONS, RANDOM_IDS = 1 << 32, (1 << 32) + 1
-"""Stream numbers of the corruption: the action for each token, and random ids."""
-
-MIXTURE = 0xFFFF
-"""First number in the path of a mixture's choices. Above any pick number."""
-
-MAX_PICKS = 254
-"""Maximum number of picks in a recipe, so that pick numbers stay below `MIXTURE`."""
-
-_HASHED = 1 << 62
+WAY, ACTIONS, RANDOM_IDS = range(8, 11)
+"""Purposes outside of picks: a row's part of a mixture, and of the corruption the action for each
+token, and random ids."""
 
 
 @lru_cache(maxsize=1024)
 def stream_number(path: tuple[int, ...], purpose: int) -> int:
-    """Return the stream number of a path and a purpose, in `[0, 2**63)`.
-
-    The pick at position p of a recipe has the path `(p,)`. A pick nested in a choice has the path
-    (position of the choice, alternative, position in the alternative).
-
-    Such short paths are packed into 16 bits, below the purpose. All other paths, and the empty path
-    of a strategy without picks, are hashed to numbers of 2**62 and above, so that they differ from
-    packed numbers and from those of the corruption.
-    """
-    # Pack short paths: (p,) is p; (p, way, q) is (p + 1) * 256 + 16 * way + q, above any (p,).
-    packed = None
-    if len(path) == 1 and path[0] <= MIXTURE:
-        packed = path[0]
-    elif len(path) == 3 and path[0] < MAX_PICKS and max(path[1:]) < 16:
-        packed = (path[0] + 1) * 256 + 16 * path[1] + path[2]
-
-    if packed is not None:
-        return packed + (purpose << 16)
-
-    # Hash all other paths.
+    """Return the stream number of a path and a purpose, in `[0, 2**63)`."""
     number = np.uint64(0)
     for part in (*path, purpose):
         number = np.uint64(fold_in(number, part))
-    return int(number) % _HASHED + _HASHED
+    return int(number) % 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,9 +42,10 @@ class RowRng:
         keys: uint64 `[N]`, keys of the rows.
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`.
-        step: Training step in `[0, 2**63)`, or None. Only rates depend on it, not streams.
-        tokens: Number of tokens seen in training before the step, or None. Only rates depend on it.
-        path: Numbers from the recipe down to the pick; see `stream_number`.
+        step: Training step in `[0, 2**63)`, or None. Only rates and curricula depend on it, not
+            streams.
+        tokens: Number of tokens seen in training before the step, or None. As `step`.
+        path: The number of the pick in its recipe. Empty outside of picks.
         ways: Choices of the enclosing mixtures, outermost first.
     """
 
@@ -83,21 +57,21 @@ class RowRng:
     path: tuple[int, ...] = ()
     ways: tuple[int, ...] = ()
 
-    def for_pick(self, *numbers: int) -> RowRng:
-        """Return the random numbers of a pick further down the path."""
-        return replace(self, path=(*self.path, *numbers))
+    def for_pick(self, number: int) -> RowRng:
+        """Return the random numbers of a pick of the recipe."""
+        return replace(self, path=(number,))
 
     def for_way(self, way: int) -> RowRng:
         """Return the random numbers of a strategy in a mixture.
 
-        The path restarts, so a row gets the same mask as from this strategy alone. Only the choices
-        of a nested mixture depend on `ways`.
+        A row gets the same mask as from this strategy alone. Only the choices of a nested mixture
+        depend on `ways`.
         """
-        return replace(self, path=(), ways=(*self.ways, way))
+        return replace(self, ways=(*self.ways, way))
 
     def for_mixture(self) -> RowRng:
         """Return the random numbers that choose each row's strategy in a mixture."""
-        return replace(self, path=(MIXTURE, *self.ways))
+        return replace(self, path=self.ways)
 
     def streams(self, purpose: int = SAMPLE) -> Array:
         """Return one stream per row, uint64 `[N]`."""
@@ -110,6 +84,17 @@ class RowRng:
         out = np.empty(len(self.keys), np.float64)
         first_uniforms(self.streams(purpose), out)
         return out
+
+    def at(self, unit: str) -> int:
+        """Return the `epoch`, the training `step`, or the number of `tokens` seen.
+
+        Raises:
+            ValueError: It was not passed to `Strategy.plan`.
+        """
+        now = {"epoch": self.epoch, "step": self.step, "tokens": self.tokens}[unit]
+        if now is None:
+            raise ValueError(f"{unit}: the masks depend on it; pass plan(…, {unit}=…)")
+        return now
 
 
 def check_count(name: str, value: Any) -> None:

@@ -15,21 +15,21 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.span_draws import END, grow_spans, place_spans
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.eligible import free_tokens, real_tokens
+from mslm_data.mask.part import Part
 from mslm_data.mask.plan import MaskKind, PlanBuilder
-from mslm_data.mask.rate import Rate, follows_training, rate_at
+from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
-from mslm_data.registry import Options
+from mslm_data.mask.units import free_tokens, real_tokens
 
 
-class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
+class PlaceSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
     """Mask spans of tokens that do not overlap, up to a budget in tokens.
 
     The row's tokens are visited once, in random order. At each token a length is drawn. The span is
     cut to the remaining budget and to the row's end, and skipped if it overlaps another span.
 
     Raises:
-        ValueError: `rate` is outside `[0, 1]`, or not `1 <= shortest <= longest`.
+        ValueError: `shortest` is larger than `longest`.
     """
 
     rate: Annotated[
@@ -48,14 +48,6 @@ class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place
                 f"{self.longest}"
             )
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.rate)
-
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         # The kernel reads from `state` which tokens can be in a span, and which end one.
         state, real = free_tokens(examples, builder)
@@ -69,13 +61,10 @@ class PlaceSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="place
         builder.unspent += quota
 
 
-class GrowSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="grow-spans"):
+class GrowSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="grow-spans"):
     """Mask spans of whole words that may overlap, up to a budget in tokens.
 
     The last span is cut to the budget, so the budget is always spent exactly.
-
-    Raises:
-        ValueError: `rate` is outside `[0, 1]`, `chance` outside `(0, 1)`, or `longest` below 1.
     """
 
     rate: Annotated[
@@ -100,10 +89,6 @@ class GrowSpans(Options, frozen=True, kw_only=True, tag_field="use", tag="grow-s
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"word_ids", "mentions"} if self.mentions else {"word_ids"})
-
-    @property
-    def follows_training(self) -> bool:
-        return follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         offsets = examples.input_ids.offsets

@@ -1,17 +1,16 @@
 """Strategies: choose the tokens to predict, then corrupt the input.
 
 A strategy is a `Recipe` of picks and a corruption, a `Mixture` with a strategy per row, or a
-`Curriculum` with a strategy per epoch. In all of them, a row's mask is a pure function of its key,
-the seed, the epoch and the strategy, and special tokens are never masked.
+`Curriculum` with one strategy after the other. In all of them, a row's mask is a pure function of
+its key, the seed, the time in training and the strategy, and special tokens are never masked.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -25,17 +24,12 @@ from mslm_data.draw import macros, notebook_html
 from mslm_data.draw.sample import sample
 from mslm_data.errors import CallError, MslmDataError, place_of
 from mslm_data.io.toml import dump
-from mslm_data.mask.combined_picks import (
-    ShippedPick,
-    check_chances,
-    choose_ways,
-    combined_needs,
-    simple_picks,
-)
 from mslm_data.mask.corruption import Corruption, corrupt
-from mslm_data.mask.pick import AnyPick, run
+from mslm_data.mask.listed_picks import InOrder, Occurrences
+from mslm_data.mask.part import combined_needs
+from mslm_data.mask.pick import Pick, run
 from mslm_data.mask.plan import MaskPlan, PlanBuilder
-from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
+from mslm_data.mask.rng import WAY, RowRng, check_count
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 
 
@@ -75,7 +69,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def follows_training(self) -> bool:
-        """Whether a rate depends on the training step or the number of tokens seen."""
+        """Whether masks depend on the training step or the number of tokens seen."""
 
     @abstractmethod
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
@@ -100,8 +94,8 @@ class Strategy(ABC):
             examples: N rows, in any order.
             seed: In `[0, 2**63)`. Default: 0.
             epoch: In `[0, 2**63)`. Pass 0 in every epoch for static masks. Default: 0.
-            step: Training step, for rates that depend on it. Default: None.
-            tokens: Number of tokens seen in training, for rates that depend on it. Default: None.
+            step: Training step, for rates and curricula that depend on it. Default: None.
+            tokens: Number of tokens seen in training, likewise. Default: None.
 
         Raises:
             TypeError: `examples` is not `Examples` but, for example, a whole split.
@@ -117,11 +111,6 @@ class Strategy(ABC):
             check_count("step", step)
         if tokens is not None and tokens < 0:
             raise ValueError(f"tokens: expected 0 or more, got {tokens}")
-        if not self.needs <= _COLUMNS:
-            raise CallError(
-                f"{_place(self)}: needs: expected some of {', '.join(sorted(_COLUMNS))}, got "
-                f"{', '.join(sorted(self.needs - _COLUMNS))}"
-            )
         rng = RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
         with _named_errors(self):
             return self.plan_with(examples, rng)
@@ -135,8 +124,7 @@ class Strategy(ABC):
             examples: The rows of the plan.
             plan: The result of `plan`, or your own plan.
             seed: Seed of the random ids. A mixture needs the seed of the plan. Default: 0.
-            epoch: Epoch of the random ids. A mixture or curriculum needs the epoch of the plan.
-                Default: 0.
+            epoch: Epoch of the random ids. A mixture needs the epoch of the plan. Default: 0.
 
         Raises:
             ValueError: Seed or epoch is out of range, the plan belongs to other rows, or the
@@ -182,28 +170,37 @@ _COLUMNS = {"word_ids", "mentions", "scores"}
 """Columns that a strategy may need."""
 
 
-def _place(strategy: Strategy) -> str:
-    return f"strategy '{type(strategy).__module__}:{type(strategy).__qualname__}'"
-
-
 @contextmanager
 def _named_errors(strategy: Strategy) -> Iterator[None]:
-    """Add the name of the user's own strategy to errors of its code.
+    """Check what a strategy of the user's own needs, and add its name to errors of its code.
 
     Raises:
-        CallError: The code made an error, which is the cause. Ours are raised as they are.
+        CallError: It needs unknown columns, or its code made an error, which is the cause.
     """
+    kind = type(strategy)
+    if kind.__module__.startswith("mslm_data."):
+        yield
+        return
+
+    place = f"strategy '{kind.__module__}:{kind.__qualname__}'"
+    if unknown := strategy.needs - _COLUMNS:
+        raise CallError(
+            f"{place}: needs: expected some of {', '.join(sorted(_COLUMNS))}, got "
+            f"{', '.join(sorted(unknown))}"
+        )
     try:
         yield
     except MslmDataError:
         raise
     except Exception as error:  # the user's code may raise anything
-        if type(strategy).__module__.startswith("mslm_data."):
-            raise
         # Only messages of `ValueError` say what is wrong. Others may contain text of the rows.
         is_told = isinstance(error, ValueError)
         message = str(error) if is_told else f"{type(error).__name__} in {place_of(error)}"
-        raise CallError(f"{_place(strategy)}: {message}") from error
+        raise CallError(f"{place}: {message}") from error
+
+
+ShippedPick = Pick | PlaceSpans | GrowSpans | InOrder | Occurrences
+"""All picks. A table names one by `use`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -211,8 +208,8 @@ class Recipe(Strategy):
     """Mask with a list of picks, each on the tokens not masked by earlier picks.
 
     Raises:
-        ValueError: There are no picks or more than `MAX_PICKS`; a value of a pick is wrong; or the
-            corruption replaces whole units (`by = "unit"`) and a pick masks tokens outside units.
+        ValueError: There are no picks; a value of a pick is wrong; or the corruption replaces whole
+            units (`by = "unit"`) and a pick masks tokens outside units.
     """
 
     picks: Annotated[
@@ -230,10 +227,14 @@ class Recipe(Strategy):
             msgspec.convert(to_builtins(self.picks), tuple[ShippedPick, ...])
         except msgspec.ValidationError as error:
             raise ValueError(f"picks: {error}") from None
-        if not 1 <= len(self.picks) <= MAX_PICKS:
-            raise ValueError(f"picks: expected 1 to {MAX_PICKS}, got {len(self.picks)}")
-        if self.corruption.by == "unit":
-            _check_units(self.picks)
+        if not self.picks:
+            raise ValueError("picks: expected one or more, got none")
+        for pick in self.picks:
+            if self.corruption.by == "unit" and isinstance(pick, PlaceSpans | GrowSpans):
+                raise ValueError(
+                    "corruption: by = 'unit' needs picks of units, but "
+                    f"'{pick.__struct_config__.tag}' masks no units; use by = 'run' or 'word'"
+                )
 
     @property
     def needs(self) -> frozenset[str]:
@@ -268,7 +269,7 @@ class Mixture(Strategy):
 
     Raises:
         ValueError: There is no strategy, the numbers of strategies and chances differ, a chance is
-            negative, or the chances sum to more than 1.
+            negative, the chances sum to more than 1, or a part is a curriculum.
     """
 
     parts: Annotated[tuple[Strategy, ...], Meta(description="The strategies.")]
@@ -282,7 +283,12 @@ class Mixture(Strategy):
     origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_chances(self.chances)
+        if not (all(chance >= 0 for chance in self.chances) and sum(self.chances) <= 1 + 1e-9):
+            raise ValueError(
+                "chances: expected numbers in [0, 1] with a sum of at most 1, got a sum of "
+                f"{sum(self.chances):g}"
+            )
+        _check_parts(self.parts)
         if not self.parts or len(self.parts) != len(self.chances):
             raise ValueError(
                 f"parts: expected one or more, with a chance each, got {len(self.parts)} and "
@@ -306,7 +312,8 @@ class Mixture(Strategy):
 
     def ways(self, rng: RowRng) -> npt.NDArray[np.int64]:
         """Draw the index of each row's strategy, `[N]`; the number of strategies for none."""
-        return choose_ways(self.chances, rng.for_mixture())
+        drawn = rng.for_mixture().uniforms(WAY)
+        return np.searchsorted(np.cumsum(self.chances), drawn, side="right")
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         # Every strategy plans all rows. Each row then keeps the plan of its own strategy.
@@ -333,11 +340,13 @@ class Mixture(Strategy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curriculum(Strategy):
-    """Mask with one strategy after the other, each for some epochs, the last to the end.
+    """Mask with one strategy after the other, each for some epochs, steps or tokens.
+
+    The last one lasts to the end. A batch belongs to one part: the one of its first step or token.
 
     Raises:
-        ValueError: There is no strategy, `epochs` does not have one number per strategy but the
-            last, or a number is below 1.
+        ValueError: There is no strategy; not one of `epochs`, `steps` and `tokens` has a number for
+            each strategy but the last; a number is below 1; or a part is a curriculum.
     """
 
     parts: Annotated[tuple[Strategy, ...], Meta(description="The strategies.")]
@@ -347,15 +356,27 @@ class Curriculum(Strategy):
             description="Number of epochs of each strategy, 1 or more. The last strategy has none."
         ),
     ] = ()
+    steps: Annotated[
+        tuple[int, ...], Meta(description="Number of training steps of each, instead of epochs.")
+    ] = ()
+    tokens: Annotated[
+        tuple[int, ...],
+        Meta(description="Number of tokens of each, seen by all ranks, instead of epochs."),
+    ] = ()
     origin: Origin | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
             raise ValueError("parts: expected one strategy or more, got none")
-        if len(self.epochs) != len(self.parts) - 1 or min(self.epochs, default=1) < 1:
+        _check_parts(self.parts)
+
+        given = [self.epochs, self.steps, self.tokens]
+        numbers = max(given, key=len)
+        is_one = sum(map(bool, given)) <= 1
+        if not is_one or len(numbers) != len(self.parts) - 1 or min(numbers, default=1) < 1:
             raise ValueError(
-                "epochs: expected 1 or more for each strategy but the last, got "
-                f"{list(self.epochs)} for {len(self.parts)}"
+                "epochs, steps, tokens: expected one of them, with 1 or more for each strategy but "
+                f"the last, got {list(map(list, given))} for {len(self.parts)}"
             )
 
     @property
@@ -364,39 +385,40 @@ class Curriculum(Strategy):
 
     @property
     def follows_training(self) -> bool:
-        return any(part.follows_training for part in self.parts)
+        follows = bool(self.steps or self.tokens)
+        return follows or any(part.follows_training for part in self.parts)
 
     def table(self) -> dict[str, Any]:
-        return {
-            "use": "curriculum",
-            "epochs": list(self.epochs),
-            "parts": [part.table() for part in self.parts],
-        }
+        names = ("epochs", "steps", "tokens")
+        numbers = {name: list(getattr(self, name)) for name in names if getattr(self, name)}
+        return {"use": "curriculum", **numbers, "parts": [part.table() for part in self.parts]}
 
-    def at(self, epoch: int) -> Strategy:
-        """Return the strategy of an epoch."""
-        for end, part in zip(accumulate(self.epochs), self.parts, strict=False):
-            if epoch < end:
-                return part
-        return self.parts[-1]
+    def part_at(self, rng: RowRng) -> int:
+        """Return the number of the part at a time in training.
+
+        Raises:
+            ValueError: Parts last for steps or tokens, and the number was not passed to `plan`.
+        """
+        unit = "step" if self.steps else "tokens" if self.tokens else "epoch"
+        ends = np.cumsum(self.steps or self.tokens or self.epochs)
+        return int(np.searchsorted(ends, rng.at(unit), side="right"))
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        return self.at(rng.epoch).plan_with(examples, rng)
+        number = self.part_at(rng)
+        return replace(self.parts[number].plan_with(examples, rng), part=number)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        # The epoch selects the strategy, so it must be that of the plan.
-        return self.at(rng.epoch).corrupt_with(examples, plan, rng)
+        return self.parts[plan.part].corrupt_with(examples, plan, rng)
 
 
-def _check_units(picks: Sequence[AnyPick]) -> None:
-    """Check that every pick masks units, as a corruption by units requires.
+def _check_parts(parts: tuple[Strategy, ...]) -> None:
+    """Check that no part is a curriculum, so that a plan belongs to one part.
 
     Raises:
-        ValueError: A pick masks tokens outside units.
+        ValueError: A part is a curriculum.
     """
-    for pick in simple_picks(picks):
-        if isinstance(pick, PlaceSpans | GrowSpans):
-            raise ValueError(
-                "corruption: by = 'unit' needs picks of units, but "
-                f"'{pick.__struct_config__.tag}' masks no units; use by = 'run' or 'word'"
-            )
+    if any(isinstance(part, Curriculum) for part in parts):
+        raise ValueError(
+            "parts: expected no curriculum within another strategy; list its parts in one "
+            "curriculum, with mixtures as parts"
+        )

@@ -1,4 +1,4 @@
-"""Units: tokens that a pick masks together, as half-open ranges, ragged by row."""
+"""Units: tokens that a pick masks together, as half-open ranges, ragged by row; and free tokens."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged, count_up
-from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
+from mslm_data.data.ragged import Array, Ragged, count_up, make_offsets
+from mslm_data.kernels.tokens import (
+    count_numbered,
+    find_open_units,
+    find_units,
+    open_pool,
+    paint_units,
+)
 from mslm_data.mask.plan import PlanBuilder
 
 UnitName = Literal["tokens", "words", "chunks", "mentions", "released pieces"]
@@ -33,8 +40,8 @@ class Units:
 
     @property
     def lengths(self) -> Array:
-        """Number of tokens in each unit, int64 `[U]`."""
-        return (self.ends.values - self.starts.values).astype(np.int64)
+        """Number of tokens in each unit, int32 `[U]`."""
+        return self.ends.values - self.starts.values
 
     def within(self, offsets: Array, pool: Array) -> Array:
         """Return the units that lie entirely in a pool of tokens, uint8 `[U]`.
@@ -53,7 +60,7 @@ class Units:
 
         Args:
             offsets: int64 `[N + 1]`, offsets of the tokens.
-            taken: int64 `[U]`, the number of tokens to write in each unit.
+            taken: int32 `[U]`, the number of tokens to write in each unit.
             mark: The value to write.
             out: uint8 `[T]`, written.
         """
@@ -64,7 +71,7 @@ class Units:
 
         Args:
             offsets: int64 `[N + 1]`, offsets of the tokens.
-            taken: int64 `[U]`, the number of tokens to mask in each unit.
+            taken: int32 `[U]`, the number of tokens to mask in each unit.
             kind: A `MaskKind`.
             builder: Written: `kinds` and, if present, `continues_unit`.
         """
@@ -181,3 +188,36 @@ def runs(examples: Examples, numbers: Array) -> Units:
 
     count = unit_offsets[-1]
     return Units(Ragged(starts[:count], unit_offsets), Ragged(ends[:count], unit_offsets))
+
+
+def free_tokens(
+    examples: Examples, builder: PlanBuilder, *, unknown: bool = False
+) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Return the free tokens, uint8 `[T]`, and the number of non-special tokens per row, `[N]`.
+
+    A token is free if it is neither special nor masked.
+
+    Args:
+        examples: N rows of T tokens.
+        builder: The plan so far.
+        unknown: Whether `[UNK]` can be free. Default: False.
+    """
+    ids = examples.input_ids
+    pool = np.empty(len(ids.values), np.uint8)
+    real = np.empty(len(examples), np.int64)
+    unk = -1 if unknown else examples.ids.unk
+    open_pool(ids.offsets, examples.word_ids.values, ids.values, unk, builder.kinds, pool, real)
+    return pool, real
+
+
+def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int64]:
+    """Count the masked tokens of each row, `[N]`."""
+    running_total = make_offsets(builder.kinds > 0)
+    return np.diff(running_total[examples.input_ids.offsets])
+
+
+def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
+    """Count the non-special tokens of each row, `[N]`."""
+    real = np.empty(len(examples), np.int64)
+    count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
+    return real

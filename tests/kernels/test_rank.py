@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged, make_offsets
-from mslm_data.kernels.rank import SHORT, give_tokens, rank_rows, smooth_rows
+from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from tests.generate import random_examples
 
 ROWS = st.lists(
@@ -26,15 +26,6 @@ def test_rank_rows__equals_twin(rows):
     rank_rows(values.offsets, values.values, out)
 
     assert Ragged(out, values.offsets).tolist() == [slow_ranks(row) for row in rows]
-
-
-@given(st.integers(SHORT - 1, SHORT + 2), st.integers(2, 50), st.integers(0, 99))
-def test_rank_rows__counted_or_sorted_is_the_same(length, distinct, seed):
-    row = np.random.default_rng(seed).integers(0, distinct, length).astype(np.float64)
-    out = np.empty(length)
-    rank_rows(make_offsets(np.array([length])), row, out)
-
-    assert out.tolist() == slow_ranks(row.tolist())
 
 
 def test_rank_rows__of_equal_values_the_first_is_higher():

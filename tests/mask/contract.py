@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -165,8 +165,8 @@ def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
             values[option.name] = RATES
         elif types == {bool}:
             values[option.name] = st.booleans()
-        elif types == {int, NoneType}:
-            values[option.name] = st.sampled_from([None, 0, 1, 2, 20])
+        elif types == {int} and option.limits == ">= 0":
+            values[option.name] = st.sampled_from([0, 1, 2, 20])
         elif get_origin(first) is Literal:
             values[option.name] = st.sampled_from(get_args(first))
         elif option.name in OPTIONS[name] and option.default == "":
@@ -184,7 +184,7 @@ def possible(table):
     have no longest unit.
     """
     if table["units"] == "tokens":
-        return {**table, "eligible": {**table["eligible"], "longest": None}}
+        return {**table, "eligible": {**table["eligible"], "longest": 0}}
     budget = table["budget"]
     if table["order"]["by"] == "with_replacement":
         budget = {**budget, "counts": "units"}
@@ -200,7 +200,7 @@ PICKS = st.fixed_dictionaries(
                 "counts": st.sampled_from(["units", "tokens", "all tokens"]),
                 "rounding": st.sampled_from(["up", "down", "nearest", "random"]),
                 "min_masked": st.integers(0, 2),
-                "max_masked": st.sampled_from([None, 0, 1, 4]),
+                "max_masked": st.sampled_from([0, 0, 1, 4]),
                 "overrun": st.sampled_from(["cut", "skip", "stop"]),
                 "gate": st.sampled_from([0.0, 0.5, 1.0]),
                 "total": st.booleans(),
@@ -208,9 +208,9 @@ PICKS = st.fixed_dictionaries(
         ),
         "eligible": st.fixed_dictionaries(
             {
-                "where": st.sampled_from(["any", "generic", "mentions"]),
+                "where": st.sampled_from(["any", "generic", "mentions", "rows without mentions"]),
                 "unknown": st.booleans(),
-                "longest": st.sampled_from([None, None, 0, 1, 2]),
+                "longest": st.sampled_from([0, 0, 1, 2]),
             }
         ),
         "order": st.fixed_dictionaries(

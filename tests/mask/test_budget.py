@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.mask.budget import Budget, ceil_exact, floor_float, quotas
+from mslm_data.mask.budget import Budget, ceil_exact, quotas
 from mslm_data.mask.rng import RowRng
 
 
@@ -42,11 +42,13 @@ def test_ceil_exact__of_a_rate_that_was_computed(rate):
 @pytest.mark.parametrize(
     ("rate", "n", "count"), [(0.25, 3, 0), (0.5, 3, 1), (0.75, 5, 3), (1.0, 5, 5), (0.29, 100, 28)]
 )
-def test_floor_float__examples_of_the_released_code(rate, n, count):
-    assert floor_float(rate, n) == count
+def test_quotas__down_as_in_the_released_code(rate, n, count):
+    rng = RowRng(keys=np.zeros(1, np.uint64), seed=0, epoch=0)
+
+    assert quotas(rate, np.array([n]), "down", rng).tolist() == [count]
 
 
-@given(st.decimals(0, 1, places=4), st.lists(st.integers(0, 600), max_size=5))
+@given(st.decimals(0, 1, places=4), st.lists(st.integers(0, 2**23 - 1), max_size=5))
 def test_quotas__exact(rate, sizes):
     rng = RowRng(keys=np.zeros(len(sizes), np.uint64), seed=0, epoch=0)
     counts = quotas(float(rate), np.array(sizes, np.int64), "up", rng)
@@ -54,18 +56,18 @@ def test_quotas__exact(rate, sizes):
     assert counts.tolist() == [math.ceil(Fraction(rate) * n) for n in sizes]
 
 
-@given(
-    st.sampled_from([0.0, 0.07, 0.5, 1.0]),
-    st.integers(0, 70),
-    st.integers(0, 3),
-    st.sampled_from([None, 0, 2]),
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({}, [0, 2, 5]),
+        ({"max_masked": 3}, [0, 2, 3]),
+        ({"min_masked": 3}, [0, 3, 5]),
+        ({"min_masked": 1, "max_masked": 1}, [0, 1, 1]),
+        ({"gate": 0.0}, [0, 0, 0]),
+    ],
 )
-def test_table__holds_the_quotas_within_limits(rate, largest, min_masked, max_masked):
-    table = Budget(rate, min_masked=min_masked, max_masked=max_masked).table(rate, largest).tolist()
+def test_quota__is_within_its_limits(options, counts):
+    rng = RowRng(keys=np.zeros(3, np.uint64), seed=0, epoch=0)
+    sizes = np.array([0, 4, 10])
 
-    assert len(table) > largest
-    counts = [
-        ceil_exact(rate, n) if max_masked is None else min(ceil_exact(rate, n), max_masked)
-        for n in range(len(table))
-    ]
-    assert table == [max(count, min_masked) if n else 0 for n, count in enumerate(counts)]
+    assert Budget(0.5, **options).quota(sizes, sizes, rng).tolist() == counts

@@ -1,4 +1,4 @@
-"""Digests of a plan and a corruption of each strategy.
+"""Digests of a plan and a corruption of each strategy, with the shares of its paper or code.
 
 A changed digest changes every mask ever drawn: runs no longer resume, and published counts no
 longer hold. Never edit a digest in `golden.json`. Different masks for the same seed need a new
@@ -24,7 +24,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 def digests_of(name):
     examples = fixed_examples()
-    strategy = made((name, {}), examples, corruption="80-10-10")
+    strategy = made((name, {}), examples)
     plan = strategy.plan(examples, seed=3, epoch=5)
     ids = strategy.corrupt(examples, plan, seed=3, epoch=5)
     columns = (plan.kinds.values.astype("u1"), ids.values.astype("<i4"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.rate import Schedule, follows_training, rate_at
+from mslm_data.mask.rate import Schedule, rate_at
 from mslm_data.mask.rng import RATE, RowRng
 from tests.generate import examples_of, row_of
 from tests.kernels.fairness import is_near
@@ -73,7 +73,7 @@ def test_schedule__by_the_step():
         0.15,
         0.15,
     ]
-    with pytest.raises(ValueError, match=r"^step: a rate depends on it; pass plan\(…, step=…\)$"):
+    with pytest.raises(ValueError, match=r"^step: the masks depend on it; pass plan\(…, step=…\)$"):
         at(rate, tokens=5)
 
 
@@ -84,7 +84,7 @@ def test_schedule__by_the_tokens():
     assert at_tokens == [0.3, 0.24, 0.15, 0.15]
     with pytest.raises(
         ValueError,
-        match=r"^tokens: a rate depends on it; pass plan\(…, tokens=…\)$",
+        match=r"^tokens: the masks depend on it; pass plan\(…, tokens=…\)$",
     ):
         at(rate, step=5)
 
@@ -110,7 +110,6 @@ def test_highest__is_the_top_of_any_shape():
 @pytest.mark.parametrize(
     ("rate", "follows"),
     [
-        (0.3, False),
         (DYNAMIC, False),
         (Schedule(shape="cosine", start=0.3, stop=0, per="step"), True),
         (Schedule(shape="cosine", start=0.3, stop=0, per="tokens"), True),
@@ -120,7 +119,8 @@ def test_highest__is_the_top_of_any_shape():
     ],
 )
 def test_follows_training__schedules_by_steps_and_tokens_only(rate, follows):
-    assert follows_training(rate) == follows
+    assert rate.follows_training == follows
+    assert md.strategy("token", rate=rate).follows_training == follows
 
 
 def test_schedule__each_row_draws_its_own():
@@ -160,7 +160,7 @@ def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
     for again in (md.strategy(str(file)), md.strategy(str(printed)), mixture):
         assert again.follows_training
         assert again.plan(examples, tokens=2 * 10**9).kinds.tolist() == plans[2].kinds.tolist()
-    with pytest.raises(ValueError, match=r"^tokens: a rate depends on it"):
+    with pytest.raises(ValueError, match=r"^tokens: the masks depend on it"):
         made.plan(examples, step=3)
     with pytest.raises(ValueError, match=r"^tokens: expected 0 or more, got -1$"):
         made.plan(examples, tokens=-1)

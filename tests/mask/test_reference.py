@@ -59,5 +59,10 @@ def test_recipes__picks_prints_every_table() -> None:
         assert f'use = "{tag}": ' in printed.out
     for place in PARTS:
         assert f"\n{place}: " in printed.out
-    assert set(run("recipes", "--picks", "--json").json["picks"]["order"]) == {"by", "score"}
+    assert set(run("recipes", "--picks", "--json").json["picks"]["order"]) == {
+        "by",
+        "score",
+        "chance",
+        "hints",
+    }
     assert run("recipes", "--picks", "joint").code == 2

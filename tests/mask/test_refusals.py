@@ -36,10 +36,6 @@ PICKS: list[tuple[Any, str]] = [
         WORDS | {"order": {"by": "bernoulli", "score": {"lexicon": "x", "transfrm": "flag"}}},
         ", picks[0].order.score: unknown option 'transfrm'; did you mean 'transform'?",
     ),
-    (
-        {"use": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
-        ", picks[0].ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
-    ),
     ("words", ": expected `object`, got `str` for option 'picks[0]'"),
     # values
     (
@@ -47,8 +43,8 @@ PICKS: list[tuple[Any, str]] = [
         ": invalid value for option 'picks[0].units'; did you mean 'words'?",
     ),
     (
-        {"use": "bernoulli", "rate": 1, "pick": {"units": "words", "budget": {"rate": 3}}},
-        ": expected `float` <= 1.0 for option 'picks[0].pick.budget.rate'",
+        {"units": "words", "budget": {"rate": 3}},
+        ": expected `float` <= 1.0 for option 'picks[0].budget.rate'",
     ),
     (
         {"units": "words", "budget": {"rate": 1, "gate": -1}},
@@ -65,10 +61,6 @@ PICKS: list[tuple[Any, str]] = [
     (
         WORDS | {"eligible": {"longest": -1}},
         ": expected `int` >= 0 for option 'picks[0].eligible.longest'",
-    ),
-    (
-        {"use": "by-epoch", "epochs": [-1], "ways": [[], []]},
-        ": expected `int` >= 0 for option 'picks[0].epochs[0]'",
     ),
     (
         {"use": "place-spans", "rate": 0.1, "shortest": 0, "longest": 3},
@@ -110,18 +102,9 @@ PICKS: list[tuple[Any, str]] = [
         ": eligible: 'longest' needs units of several tokens, got 'tokens' for option 'picks[0]'",
     ),
     (
-        {"use": "hints", "show": 0.5, "pick": WORDS},
-        ": pick: expected order 'highest', 'lowest' or 'first', got 'uniform' for option "
-        "'picks[0]'",
-    ),
-    (
-        {"use": "one-of", "chances": [0.5], "ways": [[], []]},
-        ": chances: expected one for each of 2 ways, got 1 for option 'picks[0]'",
-    ),
-    (
-        {"use": "by-epoch", "epochs": [1, 1], "ways": [[], []]},
-        ": epochs: expected one number for each of 2 ways but the last, got 2 for option "
-        "'picks[0]'",
+        WORDS | {"order": {"hints": 0.5}},
+        ": order: expected 'highest', 'lowest' or 'first' with hints, got 'uniform' for option "
+        "'picks[0].order'",
     ),
     (
         {"use": "place-spans", "rate": 0.1, "shortest": 3, "longest": 2},
@@ -192,7 +175,7 @@ OPTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("ccm", {"warm_up": -1}, "expected `int` >= 0 for option 'warm_up'"),
     ("ccm", {"epochs": 0}, "expected `int` >= 1 for option 'epochs'"),
     ("picks", {"picks": 3}, "expected `array`, got `int` for option 'picks'"),
-    ("picks", {"picks": []}, "picks: expected 1 to 254, got 0"),
+    ("picks", {"picks": []}, "picks: expected one or more, got none"),
     ("picks", {"picks": [], "corupt": 1}, "unknown option 'corupt'; did you mean 'corruption'?"),
     (
         "picks",

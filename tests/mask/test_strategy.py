@@ -13,7 +13,6 @@ from mslm_data.errors import PipelineError
 from mslm_data.lexicon.artefacts import LEXICON, MAKERS, ArtefactKind
 from mslm_data.mask import NO_MASKS, STRATEGIES
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
-from mslm_data.mask.combined_picks import OneOf
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.file import read_table
 from mslm_data.mask.pick import Pick
@@ -135,7 +134,12 @@ def test_read_table__a_file_that_is_not_text(tmp_path):
         read_table(tmp_path / "x.toml")
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "mixture.v1"])
+OF_MIXTURES = [name for name in OPTIONS if name not in ("curriculum.v1", "ccm.v1")]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in OF_MIXTURES if name not in ("mixture.v1", "lim.v1", "ernie.v1")]
+)
 def test_mixture__a_row_is_masked_as_by_the_strategy_it_falls_to(name):
     examples = fixed_examples()
     by_unit = corrupting(made((name, {}), examples), Corruption("30-40-30", by="unit"))
@@ -168,7 +172,6 @@ def test_mixture__within_mixtures_takes_all_of_its_branches():
         "chances": [0.5, 0.5],
         "parts": [{"use": "blm", "blm": 0.1}, {"use": "blm", "blm": 0.5}],
     }
-    inner = {"use": "curriculum", "parts": [inner]}
     outer = md.strategy("mixture", chances=[0.5, 0.5], parts=[inner, {"use": "blm", "blm": 0.9}])
     masked = np.diff(
         np.append(0, np.cumsum(outer.plan(examples).kinds.values > 0))[examples.input_ids.offsets]
@@ -184,7 +187,6 @@ def test_mixture__within_mixtures_takes_all_of_its_branches():
 @given(random_examples(), st.integers(0, 99))
 def test_mixture__within_mixtures_equals_twin(examples, seed):
     parts = [{"use": "mixture", "chances": [0.5, 0.3], "parts": [PART, {"use": "elm"}]}, PART]
-    parts = [{"use": "curriculum", "epochs": [1], "parts": [{"use": "elm"}, parts[0]]}, parts[1]]
     mixture = md.strategy("mixture", chances=[0.6, 0.3], parts=parts)
     kinds = mixture.plan(examples, seed=seed, epoch=2).kinds.tolist()
 
@@ -194,19 +196,44 @@ def test_mixture__within_mixtures_equals_twin(examples, seed):
     ]
 
 
-def test_curriculum__each_for_its_epochs():
+@pytest.mark.parametrize(
+    ("unit", "lengths", "times"),
+    [
+        ("epoch", {"epochs": [2, 1]}, [0, 1, 2, 3, 99]),
+        ("step", {"steps": [20, 10]}, [0, 19, 20, 30, 2**40]),
+        (
+            "tokens",
+            {"tokens": [2 * 10**9, 10**9]},
+            [0, 2 * 10**9 - 1, 2 * 10**9, 3 * 10**9, 10**12],
+        ),
+    ],
+)
+def test_curriculum__each_for_its_epochs_steps_or_tokens(unit, lengths, times):
     examples = fixed_examples()
     corrupted = {"use": "blm", "corruption": "80-10-10"}
     curriculum = md.strategy(
-        "curriculum", epochs=[2, 1], parts=[{"use": "elm"}, corrupted, {"use": "joint"}]
+        "curriculum", **lengths, parts=[{"use": "elm"}, corrupted, {"use": "joint"}]
     )
 
-    for epoch, alone in enumerate(["elm", "elm", "blm", "joint", "joint"]):
+    assert curriculum.follows_training == (unit != "epoch")
+    for now, alone in zip(times, ["elm", "elm", "blm", "joint", "joint"], strict=True):
         part = md.strategy(alone, **({"corruption": "80-10-10"} if alone == "blm" else {}))
-        plan = curriculum.plan(examples, epoch=epoch)
-        assert plan.kinds.tolist() == part.plan(examples, epoch=epoch).kinds.tolist()
-        ids = curriculum.corrupt(examples, plan, epoch=epoch)
-        assert ids.tolist() == part.corrupt(examples, plan, epoch=epoch).tolist()
+        when = {"epoch": now if unit == "epoch" else 7}
+        training = {} if unit == "epoch" else {unit: now}
+        plan = curriculum.plan(examples, **when, **training)
+
+        assert plan.part == ["elm", "blm", "joint"].index(alone)
+        assert plan.kinds.tolist() == part.plan(examples, **when).kinds.tolist()
+        # The plan knows its part, so corrupting needs no step.
+        ids = curriculum.corrupt(examples, plan, **when)
+        assert ids.tolist() == part.corrupt(examples, plan, **when).tolist()
+
+
+def test_curriculum__by_steps_must_be_told_the_step():
+    curriculum = md.strategy("curriculum", steps=[9], parts=[{"use": "elm"}, {"use": "blm"}])
+
+    with pytest.raises(ValueError, match=r"^step: the masks depend on it; pass plan"):
+        curriculum.plan(fixed_examples(2))
 
 
 STEP = {"shape": "linear", "start": 0.5, "stop": 0.1, "over": 10, "per": "step"}
@@ -228,7 +255,7 @@ def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, op
     assert strategy.follows_training
     counts = [strategy.plan(examples, step=step).counts()[1] for step in (0, 5, 10, 99)]
     assert counts == [5, 3, 1, 1]
-    with pytest.raises(ValueError, match=r"^step: a rate depends on it"):
+    with pytest.raises(ValueError, match=r"^step: the masks depend on it"):
         strategy.plan(examples)
     with pytest.raises(ValueError, match=r"^step: expected an integer in"):
         strategy.plan(examples, step=-1)
@@ -272,12 +299,28 @@ def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, op
         (
             "curriculum",
             {"parts": [{"use": "elm"}, {"use": "blm"}]},
-            "epochs: expected 1 or more for each strategy but the last, got [] for 2",
+            "for each strategy but the last, got [[], [], []] for 2",
         ),
         (
             "curriculum",
             {"parts": [{"use": "elm"}, {"use": "blm"}], "epochs": [0]},
-            "epochs: expected 1 or more for each strategy but the last, got [0] for 2",
+            "epochs, steps, tokens: expected one of them, with 1 or more for each strategy but the "
+            "last, got [[0], [], []] for 2",
+        ),
+        (
+            "curriculum",
+            {"parts": [{"use": "elm"}, {"use": "blm"}], "epochs": [1], "steps": [1]},
+            "expected one of them",
+        ),
+        (
+            "curriculum",
+            {"parts": [{"use": "ccm"}]},
+            "parts: expected no curriculum within another strategy; list its parts in one",
+        ),
+        (
+            "mixture",
+            {"parts": [{"use": "curriculum", "parts": [{"use": "elm"}]}], "chances": [1]},
+            "parts: expected no curriculum within another strategy; list its parts in one",
         ),
     ],
 )
@@ -310,7 +353,7 @@ def test_with_artefacts__finds_every_name():
     tables = [
         {"units": "words", "budget": {"rate": 0.1}, "order": score},
         {"units": {"lexicon": "grams.arrow"}, "budget": {"rate": 0.1}},
-        {"use": "by-epoch", "epochs": [], "ways": [[{"use": "occurrences", "rate": 1}]]},
+        {"use": "occurrences", "rate": 1},
     ]
     corruption = {"shares": "80-10-10", "unigrams": "counts.arrow"}
     mixture = md.strategy(
@@ -352,28 +395,15 @@ def test_strategy__a_system_that_is_not_a_mask_names_the_nearest_one(name):
 
 @given(
     st.sets(
-        st.tuples(
-            st.lists(st.integers(0, 300), min_size=1, max_size=7).map(tuple), st.integers(0, 5)
-        ),
+        st.tuples(st.lists(st.integers(0, 2**40), max_size=7).map(tuple), st.integers(0, 20)),
         max_size=50,
     )
 )
-def test_number_of__no_two_paths_share_a_number(names):
-    known = {(path, purpose) for path, purpose in names if path[0] < 254 or len(path) > 1}
-    numbers = {stream_number(path, purpose) for path, purpose in known}
+def test_stream_number__no_two_paths_share_a_number(paths):
+    numbers = {stream_number(path, purpose) for path, purpose in paths}
 
-    assert len(numbers) == len(known)
+    assert len(numbers) == len(paths)
     assert all(0 <= number < 2**63 for number in numbers)
-
-
-def test_number_of__short_paths_do_not_meet():
-    """All paths of one number, all packed paths of three, and those of mixtures differ."""
-    packed = [(place,) for place in range(254)]
-    packed += [(p, way, place) for p in range(254) for way in range(16) for place in range(16)]
-    packed.append((0xFFFF,))
-
-    assert len({stream_number(path, 0) for path in packed}) == len(packed)
-    assert max(stream_number(path, 0) for path in packed) < 1 << 16
 
 
 def test_origin__says_how_a_strategy_was_made():
@@ -418,9 +448,8 @@ def test_random_rows__hold_what_the_tests_above_need():
     [
         PlaceSpans(rate=0.2, shortest=1, longest=3),
         GrowSpans(rate=0.2, chance=0.5, longest=3),
-        OneOf(chances=(1.0,), ways=((PlaceSpans(rate=0.2, shortest=1, longest=3),),)),
     ],
-    ids=["place-spans", "grow-spans", "one-of"],
+    ids=["place-spans", "grow-spans"],
 )
 def test_recipe__refuses_a_corruption_by_units_where_a_pick_has_none(pick):
     assert Recipe((pick,), Corruption("80-10-10", by="run"))

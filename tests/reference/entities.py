@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 from tests.generate import IDS, Row
 from tests.mask.artifacts import token_score
-from tests.reference import rng
+from tests.reference import fill, rng
 from tests.reference.tokens import bert_count, masked, real_tokens
 
-ROUND, BRANCH = 1 << 16, 4 << 16
-"""Sub-streams of a stage: for rounding at random, and for which way a row goes."""
+ROUND, WAY = 1 << 16, 8
+"""Purposes: rounding at random, and a row's part of a mixture."""
 
 
 def entitybert(
@@ -47,7 +48,7 @@ def entitybert_difference(
     return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 1), real, budget))
 
 
-def salient(row: Row, *, seed: int = 0, epoch: int = 0, longest: int | None = None) -> list[int]:
+def salient(row: Row, *, seed: int = 0, epoch: int = 0, longest: int = 0) -> list[int]:
     kinds = [0] * len(row.ids)
     pool = [(start, end) for start, end, _ in row.mentions if not longest or end - start <= longest]
     if pool:
@@ -63,23 +64,20 @@ def lim(
     epoch: int = 0,
     chance: float = 0.75,
     rate: float = 0.15,
-    max_masked: int | None = 20,
+    max_masked: int = 20,
     scores: str = "",
 ) -> list[int]:
     flagged = {t for start, end, _ in row.mentions for t in range(start, end)}
     if scores:
         flagged = {t for t in range(len(row.ids)) if token_score(row.key, t) > 0}
-    phrases = rng.uniform(rng.stream(row.key, seed, epoch, BRANCH), 0) < Fraction(chance)
+    phrases = rng.uniform(rng.named(row.key, seed, epoch, (), WAY), 0) < Fraction(chance)
     pool = [t for t in real_tokens(row) if (t in flagged) == phrases]
     count = min(bert_count(len(row.ids), rate, max_masked), len(pool)) if pool else 0
-    stream = rng.stream(row.key, seed, epoch, 256 if phrases else 256 + 16)
+    stream = rng.stream(row.key, seed, epoch, 0)
     if not scores:
         return masked(row, rng.choose(stream, pool, count))
-    chosen = set()  # drawn by weights that are all equal, and so one after the other
-    for k in range(count):
-        left = [t for t in pool if t not in chosen]
-        chosen.add(left[int(float(rng.uniform(stream, k)) * 2**31 * len(left)) // 2**31])
-    return masked(row, chosen)
+    weights = [float(t in pool) for t in range(len(row.ids))]
+    return masked(row, set(itertools.islice(fill.by_weight(stream, weights), count)))
 
 
 def at_random(row: Row, size: int, rate: float, seed: int, epoch: int, *, stage: int) -> int:

@@ -1,14 +1,14 @@
-"""Take units of one row up to a budget: slow twins of `kernels/fill.py`."""
+"""Take units of one row up to a budget: slow twins of `kernels/take.py`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, permutations
+from itertools import permutations
+
+import numpy as np
 
 from tests.reference import rng
-
-SHARE = 2**31
-"""Weights are counted in this part of the row's largest."""
 
 
 def fill(
@@ -52,18 +52,14 @@ def weighted(
 
 
 def by_weight(stream: int, weights: Sequence[float]) -> Iterable[int]:
-    """Draw k is one of those that are left, in proportion to its weight."""
-    most = max(weights, default=0)
-    left = {u: max(int(weight / most * SHARE), 1) for u, weight in enumerate(weights) if weight > 0}
-    k = 0
-    while left:
-        total = sum(left.values())
-        drawn = min(int(float(rng.uniform(stream, k)) * total), total - 1)
-        sums = list(accumulate(left.values()))
-        u = list(left)[next(place for place, end in enumerate(sums) if drawn < end)]
-        del left[u]
-        yield u
-        k += 1
+    """Return units of positive weight by ascending key, an exponential variable divided by it."""
+    keys = {}
+    for u, weight in enumerate(weights):
+        if weight > 0:
+            drawn = -math.log((rng.bits(stream, u) // 2**11 + 1) / 2**53)
+            with np.errstate(over="ignore"):
+                keys[u] = float(np.float64(drawn) / weight)
+    return sorted(keys, key=lambda u: keys[u])
 
 
 def ranked(

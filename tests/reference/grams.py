@@ -10,7 +10,7 @@ from itertools import pairwise
 from tests.generate import IDS, Row
 from tests.mask import artifacts
 from tests.reference import rng
-from tests.reference.picks import BRANCH, pick, stream, units_of
+from tests.reference.picks import BRANCH, WAY, pick, stream, units_of
 
 Match = tuple[int, int, int]
 """First token, past the last, and number of the entry."""
@@ -121,19 +121,19 @@ def ernie(
     lexicon: str = "",
 ) -> list[int]:
     kinds = [0] * len(row.ids)
-    drawn = rng.uniform(stream(row, seed, epoch, BRANCH), 0)
+    drawn = rng.uniform(rng.named(row.key, seed, epoch, (), WAY), 0)
     mentions = {"units": "mentions", "eligible": {"unknown": True}, "kind": "entity"}
     coins = {"budget": {"rate": rate}, "order": {"by": "bernoulli"}}
     if drawn >= Fraction(1 - tokens):
-        pick(row, kinds, {"units": "tokens"} | coins, seed=seed, epoch=epoch, number=256 + 16)
+        pick(row, kinds, {"units": "tokens"} | coins, seed=seed, epoch=epoch, number=0)
         return kinds
-    pick(row, kinds, mentions | coins, seed=seed, epoch=epoch, number=256)
+    pick(row, kinds, mentions | coins, seed=seed, epoch=epoch, number=0)
     inside = {t for start, end, _ in row.mentions for t in range(start, end)}
     entries = artifacts.grams() if lexicon else []
     for u, unit in enumerate(
-        listed_units(row, entries, stream(row, seed, epoch, 257 + BRANCH), inside)
+        listed_units(row, entries, stream(row, seed, epoch, 1 + BRANCH), inside)
     ):
-        coin = rng.uniform(stream(row, seed, epoch, 257), u)
+        coin = rng.uniform(stream(row, seed, epoch, 1), u)
         if (
             coin < Fraction(rate)
             and not inside & set(unit)
@@ -162,7 +162,7 @@ def ccm(
     begins = [warm_up + epochs * stage for stage in range(len(lexicons) + 1)]
     if epoch < begins[0]:
         table = tokens | {"budget": {"rate": rate}}
-        pick(row, kinds, table, seed=seed, epoch=epoch, number=256)
+        pick(row, kinds, table, seed=seed, epoch=epoch, number=0)
     for stage, (begin, stop) in enumerate(pairwise(begins), 1):
         if begin <= epoch < stop:
             occurrences(
@@ -171,7 +171,7 @@ def ccm(
     if epoch >= begins[-1]:
         occurrences(row, kinds, artifacts.concepts(len(lexicons)), last_rate, math.inf, seed, epoch)
         table = tokens | {"budget": {"rate": rest_rate}}
-        pick(row, kinds, table, seed=seed, epoch=epoch, number=257)
+        pick(row, kinds, table, seed=seed, epoch=epoch, number=1)
     return kinds
 
 
@@ -187,7 +187,7 @@ def occurrences(
     found = matches(row, entries)
     concepts = sorted({number for _, _, number in found})
     total = sum(end - start for start, end, _ in found)
-    order, coins = stream(row, seed, epoch, 256 + BRANCH), stream(row, seed, epoch, 256)
+    order, coins = stream(row, seed, epoch, BRANCH), stream(row, seed, epoch, 0)
     for k in range(len(concepts)):
         if sum(kinds) >= max_masked:
             break

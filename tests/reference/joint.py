@@ -93,8 +93,8 @@ def mask_tokens(
 
 def corrupt(row: Row, kinds: list[int], *, seed: int = 0, epoch: int = 0) -> list[int]:
     """80 % [MASK], 10 % any id that is not special, 10 % as it was."""
-    actions = rng.stream(row.key, seed, epoch, 2**32)
-    random_ids = rng.stream(row.key, seed, epoch, 2**32 + 1)
+    actions = rng.named(row.key, seed, epoch, (), 9)
+    random_ids = rng.named(row.key, seed, epoch, (), 10)
     allowed = [id_ for id_ in range(IDS.size) if id_ not in IDS.special]
     out = list(row.ids)
     for t, kind in enumerate(kinds):

@@ -13,19 +13,20 @@ from typing import Any
 from tests.generate import IDS, Row
 from tests.reference import joint, rng
 
-ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
+ROUND, GATE, BRANCH, REPEAT = 1 << 16, 2 << 16, 4 << 16, 6 << 16
+WAY = 8
 KINDS = {"base": 1, "entity": 2}
 
 BUDGET = {
     "counts": "units",
     "rounding": "up",
     "min_masked": 0,
-    "max_masked": None,
+    "max_masked": 0,
     "overrun": "skip",
     "gate": 1.0,
     "total": False,
 }
-ELIGIBLE = {"where": "any", "unknown": False, "longest": None}
+ELIGIBLE = {"where": "any", "unknown": False, "longest": 0}
 
 
 def stream(row: Row, seed: int, epoch: int, number: int) -> int:
@@ -60,11 +61,15 @@ def pick(
     def is_open(t: int) -> bool:
         known = eligible["unknown"] or row.ids[t] != IDS.unk
         where = eligible["where"]
-        return (
-            kinds[t] == 0 and known and (where == "any" or (t in inside) == (where == "mentions"))
-        )
+        allowed = {
+            "any": True,
+            "generic": t not in inside,
+            "mentions": t in inside,
+            "rows without mentions": not row.mentions,
+        }[where]
+        return kinds[t] == 0 and known and allowed
 
-    longest = math.inf if eligible["longest"] is None else eligible["longest"]
+    longest = eligible["longest"] or math.inf
     pool = [
         u for u, unit in enumerate(units) if len(unit) <= longest and all(is_open(t) for t in unit)
     ]
@@ -84,17 +89,19 @@ def pick(
     left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
     if budget["total"]:
         left = max(left - sum(masked > 0 for masked in kinds), 0)
-    if order == "with_replacement":
-        for k in range(left if pool else 0):
-            for t in units[pool[rng.below(sample, k, len(pool))]]:
-                kinds[t] = kind
-        return 0 if pool else left
+    if order == "with_replacement" and pool:
+        # Draw k is another one than those before it.
+        repeated = stream(row, seed, epoch, number + REPEAT)
+        distinct = 0
+        for k in range(left):
+            distinct += rng.below(repeated, k, len(pool)) >= distinct
+        left = distinct
 
     queue = list(pool)
     for k in range(len(queue)):
         if left <= 0:
             break
-        if order == "uniform":
+        if order != "first":
             j = k + rng.below(sample, k, len(queue) - k)
             queue[k], queue[j] = queue[j], queue[k]
 
@@ -127,7 +134,7 @@ def quota(
         "nearest": round(rate * size),
         "random": int(rate * size + drawn),
     }[budget["rounding"]]
-    if budget["max_masked"] is not None:
+    if budget["max_masked"]:
         whole = min(whole, budget["max_masked"])
     return max(whole, budget["min_masked"]) if real else whole
 
@@ -149,8 +156,7 @@ def mixture(
     ways: tuple[int, ...] = (),
 ) -> list[int]:
     """Return the kinds of a mixture; `ways` are those taken through mixtures around it."""
-    choice = rng.stream_number((0xFFFF, *ways), BRANCH >> 16)
-    drawn, total = rng.uniform(stream(row, seed, epoch, choice), 0), 0.0
+    drawn, total = rng.uniform(rng.named(row.key, seed, epoch, ways, WAY), 0), 0.0
     for way, (chance, table) in enumerate(zip(chances, parts, strict=True)):
         total += chance
         if drawn < Fraction(total):

@@ -19,19 +19,16 @@ def fold_in(stream: int, value: int) -> int:
 
 
 def stream(key: int, seed: int, epoch: int, stage: int) -> int:
-    return fold_in(fold_in(fold_in(key, seed), epoch), stage)
+    """Return the stream of a pick for a purpose; `stage` is `pick + (purpose << 16)`."""
+    return named(key, seed, epoch, (stage & 0xFFFF,), stage >> 16)
 
 
-def stream_number(path: tuple[int, ...], purpose: int) -> int:
-    """Name the stream of a path: packed where it is short, else hashed; see `mask/rng.py`."""
-    if len(path) == 1:
-        return path[0] + (purpose << 16)
-    if len(path) == 3 and path[0] < 254 and path[1] < 16 and path[2] < 16:
-        return (path[0] + 1) * 256 + path[1] * 16 + path[2] + (purpose << 16)
+def named(key: int, seed: int, epoch: int, path: tuple[int, ...], purpose: int) -> int:
+    """Return the stream of a path and a purpose; see `mask/rng.py`."""
     number = 0
     for part in (*path, purpose):
         number = fold_in(number, part)
-    return number % 2**62 + 2**62
+    return fold_in(fold_in(fold_in(key, seed), epoch), number % 2**63)
 
 
 def bits(stream: int, k: int) -> int:

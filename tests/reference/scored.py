@@ -16,7 +16,7 @@ from tests.reference import fill, rng
 from tests.reference.entities import at_random, words_of
 from tests.reference.tokens import masked, real_tokens
 
-GATE, RATE = 2 << 16, 3 << 16
+GATE, RATE, KEEP = 2 << 16, 3 << 16, 7 << 16
 
 
 def difference(
@@ -75,7 +75,7 @@ def selective(
     epoch: int = 0,
     scores: str = "",
     rate: float = 0.15,
-    max_masked: int | None = None,
+    max_masked: int = 0,
 ) -> list[int]:
     real = real_tokens(row)
     budget = int(max(1, rate * len(real)))
@@ -124,7 +124,8 @@ def attention_hints(
     top = sorted(by_score(row, known, highest=True)[: int(len(real) * show)])
     share = rate_of(row, seed, epoch) if rate is None else rate
     count = int((show * share) * len(real))
-    for t in rng.choose(rng.stream(row.key, seed, epoch, 0), top, min(count, len(top))):
+    top = [t for t in top if kinds[t]]
+    for t in rng.choose(rng.stream(row.key, seed, epoch, KEEP), top, min(count, len(top))):
         kinds[t] = 0
     return kinds
 
@@ -142,7 +143,7 @@ def mst(
     low = by_score(row, [t for t in real if row.ids[t] != IDS.unk], highest=False)[
         : int(share * len(real))
     ]
-    stream = rng.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, KEEP)
     return masked(row, {t for t in low if rng.uniform(stream, t) < Fraction(rate)})
 
 

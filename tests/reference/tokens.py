@@ -7,19 +7,19 @@ from fractions import Fraction
 from tests.generate import IDS, Row
 from tests.reference import rng
 
-ROUND = 1 << 16
-"""The sub-stream of a stage that rounds at random."""
+ROUND, REPEAT = 1 << 16, 6 << 16
+"""Purposes: rounding at random, and repeated draws."""
 
 
 def bert(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_masked: int | None = 20
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_masked: int = 20
 ) -> list[int]:
     real = real_tokens(row)
     count = bert_count(len(row.ids), rate, max_masked)
     return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
-def bert_count(tokens: int, rate: float, max_masked: int | None) -> int:
+def bert_count(tokens: int, rate: float, max_masked: int) -> int:
     count = max(1, int(round(tokens * rate)))  # noqa: RUF046 - as BERT writes it
     return min(max_masked, count) if max_masked else count
 
@@ -51,16 +51,18 @@ def modernbert(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.3) ->
 
 
 def electra(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_tokens: int | None = None
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_tokens: int = 0
 ) -> list[int]:
     real = real_tokens(row)
     count = round(rate * len(row.ids))
     if max_tokens:
         count = min(count, int((rate + 0.005) * max_tokens))
-    stream = rng.stream(row.key, seed, epoch, 0)
-    return masked(
-        row, {real[rng.below(stream, k, len(real))] for k in range(max(1, count)) if real}
-    )
+    # Draw k is another token than those before it.
+    repeated = rng.stream(row.key, seed, epoch, REPEAT)
+    distinct = 0
+    for k in range(max(1, count) if real else 0):
+        distinct += rng.below(repeated, k, len(real)) >= distinct
+    return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, distinct))
 
 
 def real_tokens(row: Row) -> list[int]:

@@ -35,7 +35,7 @@ def chunks(row: Row, starts: Sequence[int], ends: Sequence[int]) -> list[Unit]:
 
 
 def whole_word(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_masked: int | None = 20
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_masked: int = 20
 ) -> list[int]:
     left = bert_count(len(row.ids), rate, max_masked)
     stream, order, taken = rng.stream(row.key, seed, epoch, 0), words(row), []

@@ -6,18 +6,18 @@ chunker of noun phrases.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Listed, Pick
 from mslm_data.mask.rate import Limit, Rate, Share
+from mslm_data.mask.recipes.options import MaxMasked, OfAllTokens, RoundedDown, Shares
 from mslm_data.mask.score import Score
-from mslm_data.mask.strategy import Recipe
+from mslm_data.mask.strategy import Mixture, Recipe
 
 
 def entitybert(
@@ -27,9 +27,7 @@ def entitybert(
     words: Annotated[
         Rate, Meta(description="Share of a row's words to mask afterwards. Rounded at random.")
     ] = 0.12,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask 40 % of a row's mentions, then 12 % of its words from the rest (EntityBERT).
 
@@ -52,12 +50,8 @@ def entitybert(
 
 
 def entitybert_difference(
-    rate: Annotated[
-        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded down.")
-    ] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    rate: RoundedDown = 0.15,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
@@ -75,22 +69,18 @@ def entitybert_difference(
     """
     budget = Budget(rate, rounding="down")
     in_mentions = Pick("tokens", budget, Eligible("mentions", unknown=True), Order("first"))
-    anywhere = Pick("tokens", budget, Eligible(unknown=True))
-    return Recipe(
-        (in_mentions, WithoutMentions(pick=anywhere)),
-        Corruption(corruption, random_ids="vocabulary"),
-    )
+    # `total`: in rows without mentions, this budget replaces the unspent one.
+    anywhere_budget = Budget(rate, rounding="down", total=True)
+    anywhere = Pick("tokens", anywhere_budget, Eligible("rows without mentions", unknown=True))
+    return Recipe((in_mentions, anywhere), Corruption(corruption, random_ids="vocabulary"))
 
 
 def salient(
     longest: Annotated[
         Limit,
-        Meta(
-            description="Maximum length of a mention in tokens, or 0 for no limit. REALM has 10. "
-            "Default: no limit."
-        ),
-    ] = None,
-    corruption: Annotated[str, Meta(description="`mask` as in REALM; see `Corruption`.")] = "mask",
+        Meta(description="Maximum length of a mention in tokens, or 0 for no limit. REALM has 10."),
+    ] = 0,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask one whole mention of each row, and nothing in rows without one (salient spans).
 
@@ -103,7 +93,7 @@ def salient(
     sentence. Cole et al. 2023 add times, and predict the span with T5.
     """
     budget = Budget(0.0, min_masked=1, max_masked=1)
-    eligible = Eligible(longest=longest or None, unknown=True)
+    eligible = Eligible(longest=longest, unknown=True)
     mention = Pick("mentions", budget, eligible, kind="entity")
     return Recipe((mention,), Corruption(corruption))
 
@@ -116,12 +106,8 @@ def lim(
             "masked outside phrases only."
         ),
     ] = 0.75,
-    rate: Annotated[
-        Rate, Meta(description="Share of the row's tokens to mask. Special tokens are counted.")
-    ] = 0.15,
-    max_masked: Annotated[
-        Limit, Meta(description="Maximum number of masked tokens in a row, or 0 for no limit.")
-    ] = 20,
+    rate: OfAllTokens = 0.15,
+    max_masked: MaxMasked = 20,
     scores: Annotated[
         str,
         Meta(
@@ -129,10 +115,8 @@ def lim(
             "mentions as phrases."
         ),
     ] = "",
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
-    ] = "80-10-10",
-) -> Recipe:
+    corruption: Shares = "80-10-10",
+) -> Mixture:
     """Mask tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
     Reference: linguistically informed masking of patents, Althammer et al. 2021;
@@ -145,23 +129,22 @@ def lim(
     tokens eligible, which is `bert`; here the probability is taken literally.
     """
     budget = Budget(
-        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
     )
 
     # The score flags tokens of phrases in place of the mentions.
-    def pick(
-        where: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]
-    ) -> Pick:
-        if not scores:
-            return Pick("tokens", budget, Eligible(where, unknown=True))
-        score = Score(column=scores, transform=transform)
-        return Pick("tokens", budget, Eligible(unknown=True), Order("weighted", score))
+    if scores:
+        flagged = Order("weighted", Score(column=scores, transform="flag"))
+        unflagged = Order("weighted", Score(column=scores, transform="unflagged"))
+        inside = Pick("tokens", budget, Eligible(unknown=True), flagged)
+        outside = Pick("tokens", budget, Eligible(unknown=True), unflagged)
+    else:
+        inside = Pick("tokens", budget, Eligible("mentions", unknown=True))
+        outside = Pick("tokens", budget, Eligible("generic", unknown=True))
 
-    ways = ((pick("mentions", "flag"),), (pick("generic", "unflagged"),))
-    return Recipe(
-        (OneOf(chances=(chance, 1 - chance), ways=ways),),
-        Corruption(corruption, random_ids="vocabulary"),
-    )
+    replacement = Corruption(corruption, random_ids="vocabulary")
+    parts = (Recipe((inside,), replacement), Recipe((outside,), replacement))
+    return Mixture(parts, (chance, 1 - chance))
 
 
 def ernie(
@@ -176,10 +159,8 @@ def ernie(
             "overlapping phrases."
         ),
     ] = "",
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
-) -> Recipe:
+    corruption: Shares = "80-10-10",
+) -> Mixture:
     """Mask each mention, phrase and word independently, or in other rows single tokens (ERNIE 1.0).
 
     Reference: Sun et al. 2019; `ERNIE/batching.py` and `reader/pretraining.py` of
@@ -203,7 +184,6 @@ def ernie(
         Listed(lexicon) if lexicon else "words", Budget(rate), Eligible("generic"), bernoulli
     )
     single = Pick("tokens", Budget(rate), order=bernoulli)
-    return Recipe(
-        (OneOf(chances=(1 - tokens, tokens), ways=((entities, others), (single,))),),
-        Corruption(corruption, random_ids="vocabulary"),
-    )
+    replacement = Corruption(corruption, random_ids="vocabulary")
+    parts = (Recipe((entities, others), replacement), Recipe((single,), replacement))
+    return Mixture(parts, (1 - tokens, tokens))

@@ -15,6 +15,7 @@ from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate, Share
+from mslm_data.mask.recipes.options import Shares
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
 
@@ -44,9 +45,7 @@ def difference(
             "the row. The authors tried 0.1, 0.3, 0.5 and 0.7."
         ),
     ] = 1.0,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask words, preferably those similar to anchors of the domain (Difference-Masking).
 
@@ -74,7 +73,7 @@ def difference_patches(
     alpha: Annotated[
         Share, Meta(description="Maximum share of flagged units among the masked units.")
     ] = 0.1,
-    corruption: Annotated[str, Meta(description="`mask`; see `Corruption`.")] = "mask",
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask patches of a video, few of them on persons (Difference-Masking on images).
 

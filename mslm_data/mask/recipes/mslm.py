@@ -19,6 +19,7 @@ from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate
+from mslm_data.mask.recipes.options import Shares
 from mslm_data.mask.strategy import Recipe
 
 Mentions = Annotated[
@@ -45,9 +46,6 @@ Apart = Annotated[
         description="Tokens for BLM: `all` tokens left by ELM, or only tokens outside mentions "
         "(`generic_only`)."
     ),
-]
-Shares = Annotated[
-    str, Meta(description="`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")
 ]
 
 
@@ -96,8 +94,7 @@ def elm(
 
     Reference: Abaho et al. 2024, section 3. Rows without mentions have no target.
     """
-    mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
-    return Recipe((mentions,), Corruption(corruption))
+    return joint(elm, 0.0, corruption=corruption)
 
 
 def blm(

@@ -11,25 +11,21 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import ByEpoch
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Listed, Pick
 from mslm_data.mask.rate import Limit, Rate
-from mslm_data.mask.strategy import Recipe
+from mslm_data.mask.recipes.options import RoundedUp, Shares
+from mslm_data.mask.strategy import Curriculum, Recipe, ShippedPick
 
 
 def pmi(
     lexicon: Annotated[
         str, Meta(description="File of the lexicon, in order of rank.")
     ] = "pmi.arrow",
-    rate: Annotated[
-        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
-    ] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`mask` as in the paper; see `Corruption`.")
-    ] = "mask",
+    rate: RoundedUp = 0.15,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask listed n-grams, those of highest rank first, until a share of the tokens is masked.
 
@@ -54,9 +50,7 @@ def pmi_levine(
     lexicon: Annotated[
         str, Meta(description="File of the lexicon. The order of its entries does not matter.")
     ] = "pmi.arrow",
-    rate: Annotated[
-        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
-    ] = 0.15,
+    rate: RoundedUp = 0.15,
     overrun: Annotated[
         Literal["skip", "stop"],
         Meta(
@@ -64,9 +58,7 @@ def pmi_levine(
             "other units, or `stop`."
         ),
     ] = "skip",
-    corruption: Annotated[
-        str, Meta(description="`80-10-10`, with one action per unit; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask listed n-grams and single words, equally likely, until a share of tokens is masked.
 
@@ -117,14 +109,8 @@ def ccm(
     epochs: Annotated[
         int, Meta(ge=1, description="Number of epochs of each stage but the last.")
     ] = 1,
-    corruption: Annotated[
-        str,
-        Meta(
-            description="`mask`, or percentages such as `80-10-10` with one action per occurrence; "
-            "see `Corruption`."
-        ),
-    ] = "mask",
-) -> Recipe:
+    corruption: Shares = "mask",
+) -> Curriculum:
     """Mask concepts of lists that grow by epoch, and in the last stage single tokens too (CCM).
 
     Reference: concept-based curriculum masking, Lee et al. 2022. Only the code was read,
@@ -152,16 +138,15 @@ def ccm(
     * Occurrences are whole words. The code also matches inside words.
     """
     bernoulli = Order("bernoulli")
-    warming = (Pick("tokens", Budget(rate), order=bernoulli),)
-    growing = [
-        (Occurrences(lexicon=name, rate=rate, max_masked=max_masked or None),) for name in lexicons
+    stages: list[tuple[ShippedPick, ...]] = [
+        (Occurrences(lexicon=name, rate=rate, max_masked=max_masked),) for name in lexicons
     ]
-    last = (
-        Occurrences(lexicon=lexicons[-1], rate=last_rate),
-        Pick("tokens", Budget(rest_rate), order=bernoulli),
-    )
-    curriculum = ByEpoch(
-        epochs=(warm_up, *[epochs] * len(growing)),
-        ways=(warming, *growing, last),
-    )
-    return Recipe((curriculum,), Corruption(corruption, by="unit"))
+    lengths = [epochs] * len(stages)
+    if warm_up:
+        stages.insert(0, (Pick("tokens", Budget(rate), order=bernoulli),))
+        lengths.insert(0, warm_up)
+    rest = Pick("tokens", Budget(rest_rate), order=bernoulli)
+    stages.append((Occurrences(lexicon=lexicons[-1], rate=last_rate), rest))
+
+    replacement = Corruption(corruption, by="unit")
+    return Curriculum(tuple(Recipe(picks, replacement) for picks in stages), tuple(lengths))

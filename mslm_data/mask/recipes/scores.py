@@ -12,16 +12,16 @@ not.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import Bernoulli, Hints
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
-from mslm_data.mask.rate import Limit, Rate, Schedule, Share
+from mslm_data.mask.rate import Rate, Schedule, Share
+from mslm_data.mask.recipes.options import MaxMasked, RoundedDown, Shares
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
 
@@ -29,20 +29,14 @@ _TENTH_TO_HALF = Schedule(shape="uniform", start=0.1, stop=0.5)
 """The rate of AttnMask, drawn for each row and epoch."""
 
 Attention = Annotated[str, Meta(description="Folder of a score column of attention.")]
-Tokens = Annotated[
-    Rate, Meta(description="Share of the row's non-special tokens to mask. Rounded down.")
-]
 Gate = Annotated[Share, Meta(description="Probability that a row is masked at all.")]
-Shares = Annotated[str, Meta(description="`mask` as in the paper; see `Corruption`.")]
 
 
 def selective_task(
     scores: Annotated[
         str, Meta(description="Folder of a score column, above 0 on the tokens to mask.")
     ] = "confidence",
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask every token that a task model finds important (Selective Masking on task data).
 
@@ -70,29 +64,22 @@ def selective(
             "one token."
         ),
     ] = 0.15,
-    max_masked: Annotated[
-        Limit,
-        Meta(
-            description="Maximum number of masked tokens in a row, or 0 for no limit. The code has "
-            "40 for rows of 256. Default: no limit."
-        ),
-    ] = None,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    max_masked: MaxMasked = 0,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask the tokens of highest score above 0, up to 15 % of a row (Selective Masking, in-domain).
 
     Reference: Gu et al. 2020; thunlp/SelectiveMasking. A token classifier is trained on the output
     of `selective-task` and applied to text without labels. Of n tokens in a row, the `int(max(1,
     0.15 * n))` tokens with the highest logits are masked if the classifier finds them important.
-    Special tokens are not counted here. The mask is the same in every epoch.
+    Special tokens are not counted here. The mask is the same in every epoch. The code masks at most
+    40 tokens of a row of 256.
 
     `mslm-data vocab scores logits --value margin` scores a token above 0 if and only if the
     classifier finds it important. Without `--value`, the score is the logit, as in the released
     code. Tokens with a logit above 0 then count as important, which is slightly different.
     """
-    budget = Budget(rate, rounding="down", min_masked=1, max_masked=max_masked or None)
+    budget = Budget(rate, rounding="down", min_masked=1, max_masked=max_masked)
     order = Order("highest", Score(column=scores))
     tokens = Pick("tokens", budget, Eligible(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
@@ -107,9 +94,7 @@ def informask(
         ),
     ] = "informask.arrow",
     rate: Annotated[Rate, Meta(description="Factor for all rates.")] = 1.0,
-    corruption: Annotated[
-        str, Meta(description="`mask` as in the code; see `Corruption`.")
-    ] = "mask",
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask each token with the probability that a table has for its id (InforMask).
 
@@ -149,7 +134,7 @@ def keywords(
 
 def attention_high(
     scores: Attention = "attention",
-    rate: Tokens = _TENTH_TO_HALF,
+    rate: RoundedDown = _TENTH_TO_HALF,
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
@@ -160,12 +145,12 @@ def attention_high(
     Every other image is unchanged, so 15 % are masked on average. There, r is drawn for each batch.
     Here a row's mask must not depend on its batch, so r is drawn for each row and epoch.
     """
-    return Recipe((_by_attention(scores, rate, gate, "highest"),), Corruption(corruption))
+    return _by_attention(Order("highest", Score(column=scores)), rate, corruption, gate)
 
 
 def attention_hints(
     scores: Attention = "attention",
-    rate: Tokens = _TENTH_TO_HALF,
+    rate: RoundedDown = _TENTH_TO_HALF,
     gate: Gate = 0.5,
     corruption: Shares = "mask",
     show: Annotated[
@@ -183,13 +168,13 @@ def attention_hints(
     For r up to 0.5, rows of fewer than 20 tokens have none unmasked; for r = 0.1, rows of fewer
     than 100. The released code fails in that case.
     """
-    highest = _by_attention(scores, rate, gate, "highest")
-    return Recipe((Hints(pick=highest, show=show),), Corruption(corruption))
+    order = Order("highest", Score(column=scores), hints=show)
+    return _by_attention(order, rate, corruption, gate)
 
 
 def attention_low(
     scores: Attention = "attention",
-    rate: Tokens = _TENTH_TO_HALF,
+    rate: RoundedDown = _TENTH_TO_HALF,
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
@@ -197,7 +182,7 @@ def attention_low(
 
     Reference: Kakogeorgiou et al. 2022. The control of `attention-high`, with the same rates.
     """
-    return Recipe((_by_attention(scores, rate, gate, "lowest"),), Corruption(corruption))
+    return _by_attention(Order("lowest", Score(column=scores)), rate, corruption, gate)
 
 
 def mst(
@@ -219,10 +204,10 @@ def mst(
     re-read. The threshold for low attention is not known; half of the row's tokens is our choice.
     Report both values with results.
     """
-    lowest = _by_attention(scores, share, 1.0, "lowest")
-    return Recipe((Bernoulli(pick=lowest, rate=rate),), Corruption(corruption))
+    order = Order("lowest", Score(column=scores), chance=rate)
+    return _by_attention(order, share, corruption)
 
 
-def _by_attention(scores: str, rate: Rate, gate: float, by: Literal["highest", "lowest"]) -> Pick:
+def _by_attention(order: Order, rate: Rate, corruption: str, gate: float = 1.0) -> Recipe:
     budget = Budget(rate, counts="tokens", rounding="down", gate=gate)
-    return Pick("tokens", budget, order=Order(by, Score(column=scores)))
+    return Recipe((Pick("tokens", budget, order=order),), Corruption(corruption))

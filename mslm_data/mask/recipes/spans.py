@@ -7,19 +7,15 @@ from typing import Annotated
 from msgspec import Meta
 
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.rate import Rate
+from mslm_data.mask.recipes.options import RoundedUp, Shares
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
 
-SpanTokens = Annotated[
-    Rate, Meta(description="Budget: share of the row's non-special tokens. Rounded up.")
-]
 Chance = Annotated[
     float,
     Meta(gt=0, lt=1, description="Success probability of the geometric distribution of lengths."),
 ]
 Longest = Annotated[int, Meta(ge=1, description="Maximum length of a span, in words.")]
-Shares = Annotated[str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")]
 Unigrams = Annotated[
     str,
     Meta(
@@ -30,14 +26,10 @@ Unigrams = Annotated[
 
 
 def span(
-    rate: Annotated[
-        Rate, Meta(description="Budget, as a share of the row's non-special tokens. Rounded up.")
-    ] = 0.15,
+    rate: RoundedUp = 0.15,
     shortest: Annotated[int, Meta(ge=1, description="Minimum drawn length in tokens.")] = 2,
-    longest: Annotated[int, Meta(description="Maximum drawn length in tokens.")] = 4,
-    corruption: Annotated[
-        str, Meta(description="`mask` as in the paper; see `Corruption`.")
-    ] = "mask",
+    longest: Annotated[int, Meta(ge=1, description="Maximum drawn length in tokens.")] = 4,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask spans of 2 to 4 tokens at random positions: SPAN of the MSLM paper, Algorithm 1.
 
@@ -62,7 +54,7 @@ def span(
 
 
 def spanbert(
-    rate: SpanTokens = 0.15,
+    rate: RoundedUp = 0.15,
     chance: Chance = 0.2,
     longest: Longest = 10,
     corruption: Shares = "80-10-10",
@@ -90,7 +82,7 @@ def spanbert(
 
 
 def spanbert_ner(
-    rate: SpanTokens = 0.15,
+    rate: RoundedUp = 0.15,
     chance: Chance = 0.2,
     longest: Longest = 10,
     corruption: Shares = "80-10-10",

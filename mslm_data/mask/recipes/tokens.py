@@ -15,30 +15,27 @@ from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule
+from mslm_data.mask.recipes.options import (
+    MaxMasked,
+    OfAllTokens,
+    RoundedAtRandom,
+    Shares,
+    TokenChance,
+)
 from mslm_data.mask.strategy import Recipe
 
 
 def bert(
-    rate: Annotated[
-        Rate, Meta(description="Share of the row's tokens to mask. Special tokens are counted.")
-    ] = 0.15,
-    max_masked: Annotated[
-        Limit,
-        Meta(
-            description="Maximum number of masked tokens in a row, or 0 for no limit. The default "
-            "of 20 is for rows of 128 tokens."
-        ),
-    ] = 20,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
-    ] = "80-10-10",
+    rate: OfAllTokens = 0.15,
+    max_masked: MaxMasked = 20,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
     Reference: `create_pretraining_data.py` of google-research/bert. A row has `min(max_masked,
     max(1, round(rate * tokens)))` masked tokens:
 
-    * `round` rounds half to even.
+    * `round` rounds half to even. The limit of 20 is for rows of 128 tokens.
     * Special tokens are counted but never masked, so short rows have more than `rate` of their
       other tokens masked. With 134 other tokens or more, the limit of 20 lowers the share below
       `rate`.
@@ -49,14 +46,14 @@ def bert(
     ten masks.
     """
     budget = Budget(
-        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
     )
     tokens = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
 def token(
-    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.15,
+    rate: TokenChance = 0.15,
     unknown: Annotated[
         bool,
         Meta(
@@ -64,7 +61,7 @@ def token(
             "have a `special_tokens_mask`."
         ),
     ] = False,
-    corruption: Annotated[str, Meta(description="`80-10-10`; see `Corruption`.")] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask each token independently, as Hugging Face's language modeling collator does.
 
@@ -82,10 +79,8 @@ def token(
 
 
 def dga(
-    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    rate: TokenChance = 0.15,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
@@ -96,12 +91,8 @@ def dga(
 
 
 def roberta(
-    rate: Annotated[
-        Rate, Meta(description="Share of the row's non-special tokens to mask.")
-    ] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the paper; see `Corruption`.")
-    ] = "80-10-10",
+    rate: RoundedAtRandom = 0.15,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
@@ -120,10 +111,8 @@ def roberta(
 
 
 def wettig(
-    rate: Annotated[Rate, Meta(description="Share of the row's non-special tokens to mask.")] = 0.4,
-    corruption: Annotated[
-        str, Meta(description="`mask` as recommended; see `Corruption`.")
-    ] = "mask",
+    rate: RoundedAtRandom = 0.4,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask 40 % of the tokens by `[MASK]` alone, as Wettig et al. 2023 advise for large models.
 
@@ -136,10 +125,8 @@ def wettig(
 
 
 def modernbert(
-    rate: Annotated[Rate, Meta(description="Probability of each token.")] = 0.3,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    rate: TokenChance = 0.3,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask each token with probability 0.3, as ModernBERT does (Warner et al. 2024).
 
@@ -170,10 +157,8 @@ def electra(
             "+ 0.005) * L)`, or 0 for no limit. Rows of at most L tokens reach the limit only if L "
             "is below 100."
         ),
-    ] = None,
-    corruption: Annotated[
-        str, Meta(description="`85-0-15` as in the code; see `Corruption`.")
-    ] = "85-0-15",
+    ] = 0,
+    corruption: Shares = "85-0-15",
 ) -> Recipe:
     """Mask tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 
@@ -194,11 +179,8 @@ def electra(
 
     The generator's samples belong to the model, not to the mask.
     """
-    max_masked = None
-    if max_tokens:
-        top = rate.highest if isinstance(rate, Schedule) else rate
-        max_masked = int((top + 0.005) * max_tokens)
-
+    top = rate.highest if isinstance(rate, Schedule) else rate
+    max_masked = max(1, int((top + 0.005) * max_tokens)) if max_tokens else 0
     budget = Budget(
         rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
     )

@@ -15,35 +15,22 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
-from mslm_data.mask.rate import Limit, Rate
+from mslm_data.mask.rate import Rate
+from mslm_data.mask.recipes.options import MaxMasked, OfAllTokens, Shares
 from mslm_data.mask.strategy import Recipe
 
 
 def whole_word(
-    rate: Annotated[
-        Rate,
-        Meta(
-            description="Budget in tokens, as a share of the row's tokens. Special tokens are "
-            "counted but never masked."
-        ),
-    ] = 0.15,
-    max_masked: Annotated[
-        Limit,
-        Meta(
-            description="Maximum number of masked tokens in a row, or 0 for no limit. The default "
-            "of 20 is for rows of 128 tokens."
-        ),
-    ] = 20,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    rate: OfAllTokens = 0.15,
+    max_masked: MaxMasked = 20,
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
     Reference: `create_pretraining_data.py` of google-research/bert. The budget in tokens is that of
     `bert`. Words are drawn in random order. A word longer than the remaining budget is skipped, so
-    a row may have fewer masked tokens than its budget. The tokens of a word are corrupted
-    independently, with random ids from the whole vocabulary.
+    a row may have fewer masked tokens than its budget. The limit of 20 is for rows of 128 tokens.
+    The tokens of a word are corrupted independently, with random ids from the whole vocabulary.
 
     Hugging Face's former whole-word collator does the same with a `max_masked` of 512. PubMedBERT
     (Gu et al. 2021) masks whole words at 0.15; this is recalled from the paper, not re-read.
@@ -52,7 +39,7 @@ def whole_word(
     words, `IL-2` is one word.
     """
     budget = Budget(
-        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
     )
     words = Pick("words", budget, Eligible(unknown=True))
     return Recipe((words,), Corruption(corruption, random_ids="vocabulary"))
@@ -61,9 +48,7 @@ def whole_word(
 def whole_word_hf(
     rate: Annotated[Rate, Meta(description="Probability of each word.")] = 0.15,
     unknown: Annotated[bool, Meta(description="Whether words with `[UNK]` are eligible.")] = False,
-    corruption: Annotated[
-        str, Meta(description="`mask`, the collator's only corruption for words; see `Corruption`.")
-    ] = "mask",
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Mask each stretch between white space independently, as Hugging Face's whole-word collator.
 
@@ -99,9 +84,7 @@ def whole_word_roberta(
             "`encode.keep_text`)."
         ),
     ] = "words",
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the code; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
@@ -119,9 +102,7 @@ def whole_word_roberta(
 
 def random_word(
     rate: Annotated[Rate, Meta(description="Share of the row's words to mask. Rounded up.")] = 0.15,
-    corruption: Annotated[
-        str, Meta(description="`80-10-10` as in the slides; see `Corruption`.")
-    ] = "80-10-10",
+    corruption: Shares = "80-10-10",
 ) -> Recipe:
     """Mask a fixed share of each row's words: the baseline of the Difference-Masking slides.
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.examples import Examples
-from mslm_data.kernels.choose import choose_uniform
+from mslm_data.kernels.take import CUT, fill_uniform
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.diffusion import DiffusionUnits, find_units
 from mslm_data.mask.plan import MaskKind, MaskPlan
@@ -132,10 +132,9 @@ def _mask_units(
     # Choose k of the U units, uniformly.
     rng = RowRng(keys=examples.keys, seed=seed, epoch=sample)
     is_taken = np.zeros(len(row_units), np.uint8)
-    eligible = np.ones(len(row_units), np.uint8)
-    choose_uniform(
-        row_units.starts.offsets, eligible, unit_counts.copy(), rng.streams(), 1, is_taken
-    )
+    ones = np.ones(len(row_units), np.uint8)
+    offsets = row_units.starts.offsets
+    fill_uniform(offsets, ones, ones, unit_counts.copy(), CUT, rng.streams(), is_taken)
 
     kinds = np.zeros(len(examples.input_ids.values), np.uint8)
     offsets = examples.input_ids.offsets

@@ -5,12 +5,6 @@ The trie is stored in flat arrays. B is at least 2 more than the largest token o
 * `edges` uint64 `[2**n]`, a table of keys (`hashing`). The key of an edge is `node << 32 | token`.
   The node of a first token is the token itself. Any other node is B plus the slot of its edge.
 * `ending` int32 `[B + 2**n]`: the entry that ends at each node, or -1.
-
-Two small tables rule out most positions of a corpus before an edge is looked up:
-
-* `begins` uint8 `[B]`: whether a token begins longer entries (1), or is an entry by itself (2). The
-  last item, 0, is for tokens outside the lexicon.
-* `seconds` uint64 `[2**k]`: a Bloom filter with one bit for the first two tokens of each entry.
 """
 
 from __future__ import annotations
@@ -19,11 +13,7 @@ import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.hashing import EMPTY, find_key, pair
-from mslm_data.kernels.rng import mix
-from mslm_data.kernels.rows import begins_word, longest_row
-
-LONGER, ALONE = 1, 2
-"""Values of `begins`. A token that is an entry and also begins longer ones is ALONE."""
+from mslm_data.kernels.rows import begins_word
 
 
 @kernel
@@ -41,21 +31,7 @@ def find_child(edges: Array, nodes: int, node: int | np.int64, token: int) -> np
 
 
 @kernel
-def pair_bit(left: int, right: int, seconds: Array) -> np.uint64:
-    """Return the number of the bit in `seconds` for two tokens; bit b is in item `b // 64`.
-
-    Args:
-        left: First token.
-        right: Second token.
-        seconds: uint64 `[2**k]`, Bloom filter.
-    """
-    return mix(pair(left, right)) & np.uint64(64 * len(seconds) - 1)
-
-
-@kernel
-def add_entries(
-    offsets: Array, tokens: Array, edges: Array, ending: Array, begins: Array, seconds: Array
-) -> None:
+def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array) -> None:
     """Add entries to an empty trie. The trie finds the first of equal entries.
 
     Args:
@@ -63,16 +39,13 @@ def add_entries(
         tokens: int32, tokens of the entries. No entry is empty.
         edges: uint64 `[2**n]`, all `EMPTY`, longer than `tokens`; written.
         ending: int32 `[B + 2**n]`, all -1; written.
-        begins: uint8 `[B]`, all 0; written.
-        seconds: uint64 `[2**k]`, all 0; written.
     """
-    num_tokens = len(begins)
+    num_tokens = len(ending) - len(edges)
     for entry in range(len(offsets) - 1):
         start, stop = offsets[entry], offsets[entry + 1]
-        first = tokens[start]
 
         # Add the edges of the entry. Those of a common prefix are found.
-        node = np.int64(first)
+        node = np.int64(tokens[start])
         for t in range(start + 1, stop):
             edge = pair(node, tokens[t])
             place = find_key(edges, edge)
@@ -80,13 +53,6 @@ def add_entries(
             node = num_tokens + place
         if ending[node] < 0:
             ending[node] = entry
-
-        if stop == start + 1:
-            begins[first] = ALONE
-        else:
-            begins[first] = max(begins[first], LONGER)
-            bit = pair_bit(first, tokens[start + 1], seconds)
-            seconds[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
 @kernel
@@ -129,45 +95,12 @@ def exact_values(
 
 
 @kernel
-def find_candidates(ids: Array, words: Array, begins: Array, seconds: Array, places: Array) -> int:
-    """List the tokens of a row at which entries may begin, and return their number.
-
-    The list has all tokens at which entries begin, and a few others.
-
-    Args:
-        ids: int32 `[L]`, token ids.
-        words: int32 `[L]`, `word_ids`.
-        begins: uint8 `[B]`, first tokens of the trie.
-        seconds: uint64 `[2**k]`, Bloom filter of the trie.
-        places: int64, longer than the row, written from the left: first tokens of words, ascending.
-    """
-    unknown = np.uint64(len(begins) - 1)
-
-    # No branch, which the CPU would often predict wrongly: a token that is not kept is overwritten
-    # by the next one. The last token of the row is paired with itself, which may only keep it in
-    # vain.
-    size = 0
-    before = np.int32(-1)
-    for t in range(len(ids)):
-        begin = begins[min(np.uint64(ids[t]), unknown)]
-        bit = pair_bit(ids[t], ids[min(t + 1, len(ids) - 1)], seconds)
-        seen = (seconds[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1)
-        may_begin = (begin == ALONE) | ((begin == LONGER) & (seen != 0))
-        places[size] = t
-        size += begins_word(words[t], before) & may_begin
-        before = words[t]
-    return size
-
-
-@kernel
 def match_entries(
     offsets: Array,
     ids: Array,
     words: Array,
     edges: Array,
     ending: Array,
-    begins: Array,
-    seconds: Array,
     out: Array,
     out_offsets: Array,
 ) -> None:
@@ -181,21 +114,26 @@ def match_entries(
         words: int32 `[T]`, `word_ids`, -1 on special tokens.
         edges: uint64 `[2**n]`, edges of the trie.
         ending: int32 `[B + 2**n]`, entries of its nodes.
-        begins: uint8 `[B]`, its first tokens.
-        seconds: uint64 `[2**k]`, its Bloom filter.
         out: int32 `[C, 3]`, written, up to C matches: first token within the row, the token after
             the last, and the entry; sorted by first token, then length.
         out_offsets: int64 `[N + 1]`, written: offsets of each row's matches. The last item is the
             number of all matches, also if it is larger than C.
     """
-    places = np.empty(longest_row(offsets) + 1, np.int64)
+    unknown = np.uint64(len(ending) - len(edges) - 1)  # the node of tokens outside the lexicon
     m = 0
     out_offsets[0] = 0
     for i in range(len(offsets) - 1):
         row_ids = ids[offsets[i] : offsets[i + 1]]
         row_words = words[offsets[i] : offsets[i + 1]]
-        for first in places[: find_candidates(row_ids, row_words, begins, seconds, places)]:
-            node = np.int64(row_ids[first])
+        before = np.int32(-1)
+        for first in range(len(row_ids)):
+            is_begin = begins_word(row_words[first], before)
+            before = row_words[first]
+            if not is_begin:
+                continue
+
+            # Negative ids of damaged shards are large as unsigned numbers.
+            node = np.int64(min(np.uint64(row_ids[first]), unknown))
             t = first + 1
             while node >= 0:
                 # An entry may end before token t only at the end of a word or of the text.

@@ -29,15 +29,11 @@ class Trie:
         lexicon: The lexicon.
         edges: uint64 `[2**n]`, hash table of edges.
         ending: int32 `[B + 2**n]`, entry that ends at a node, -1 for none.
-        begins: uint8 `[B]`, whether an entry begins with a token.
-        seconds: uint64 `[2**k]`, filter of pairs of first and second tokens.
     """
 
     lexicon: Lexicon
     edges: Array
     ending: Array
-    begins: Array
-    seconds: Array
 
     @classmethod
     def from_lexicon(cls, lexicon: Lexicon) -> Trie:
@@ -46,13 +42,11 @@ class Trie:
 
         # An edge for each token except an entry's first, at a load factor of at most 1/2.
         places = 1 << (2 * (len(tokens.values) - len(tokens)) + 1).bit_length()
-        begins = np.zeros(tokens.values.max(initial=0) + 2, np.uint8)
         edges = np.full(places, EMPTY, np.uint64)
-        ending = np.full(len(begins) + places, -1, np.int32)
-        seconds = np.zeros(max(places // 8, 1), np.uint64)
-        add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
+        ending = np.full(tokens.values.max(initial=0) + 2 + places, -1, np.int32)
+        add_entries(tokens.offsets, tokens.values, edges, ending)
 
-        return cls(lexicon, edges, ending, begins, seconds)
+        return cls(lexicon, edges, ending)
 
     def table(self, values: Array, missing: float) -> Array:
         """Return the lookup table for `exact`.
@@ -98,7 +92,7 @@ class Trie:
         ids = examples.input_ids.values
         offsets = examples.sentence_offsets
         sentences = (offsets, ids, examples.word_ids.values)
-        trie = (self.edges, self.ending, self.begins, self.seconds)
+        trie = (self.edges, self.ending)
         out = np.empty((len(ids) + 16, 3), np.int32)
         match_offsets = np.empty(len(offsets), np.int64)
         match_entries(*sentences, *trie, out, match_offsets)

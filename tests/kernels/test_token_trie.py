@@ -32,13 +32,12 @@ def rows(draw):
 
 
 def trie_of(entries):
-    """Return the arrays of a trie: edges, ending, begins and seconds."""
+    """Return the arrays of a trie: edges and ending."""
     tokens = Ragged.from_rows(entries, np.int32)
     places = 1 << (2 * len(tokens.values) + 1).bit_length()
-    begins, seconds = np.zeros(5, np.uint8), np.zeros(1, np.uint64)
-    edges, ending = np.full(places, EMPTY, np.uint64), np.full(len(begins) + places, -1, np.int32)
-    add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
-    return edges, ending, begins, seconds
+    edges, ending = np.full(places, EMPTY, np.uint64), np.full(5 + places, -1, np.int32)
+    add_entries(tokens.offsets, tokens.values, edges, ending)
+    return edges, ending
 
 
 def match(made, trie, capacity):
@@ -74,7 +73,7 @@ def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(
 
 def look_up(units, entries):
     """Return the entry of each unit, -1 for none. Each unit is a row."""
-    edges, ending, _, _ = trie_of(entries)
+    edges, ending = trie_of(entries)
     ids, out = Ragged.from_rows(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)
     values = np.append(ending, np.int32(-1))

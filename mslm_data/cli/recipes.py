@@ -365,8 +365,7 @@ def _strategy(name: str, as_json: bool) -> None:
     if defaults:
         comments += ["The same by its name, with its options and their defaults:", "", "[mask]"]
         comments += [f'use = "{full}"']
-        for option, value in defaults.items():
-            comments.append(f"{option}: no limit" if value is None else _line(option, value))
+        comments += [_line(option, value) for option, value in defaults.items()]
         comments += ["", "The same as picks:"]
     else:
         comments += ["An example, to change:"]

@@ -27,7 +27,8 @@ class Shipped(NamedTuple):
     """A row of the table.
 
     Attributes:
-        make: `module:function`. The parameters of the function are the strategy's options.
+        make: `module:function` within `mslm_data.mask`. The parameters of the function are the
+            strategy's options.
         status: The kind of source.
         source: Paper or repository.
     """
@@ -51,85 +52,80 @@ class Summary(NamedTuple):
     source: str
 
 
-_RECIPES = "mslm_data.mask.recipes"
 _ATTMASK = "Kakogeorgiou et al. 2022"
+_DIFFERENCE = "abwilf/Difference-Masking"
+_MSLM = "Abaho et al. 2024, section 3"
 
 SHIPPED: dict[str, Shipped] = {
-    "joint.v1": Shipped(f"{_RECIPES}.mslm:joint", "paper", "Abaho et al. 2024, section 3"),
-    "joint-paper.v1": Shipped(
-        f"{_RECIPES}.mslm:joint_paper", "paper", "Abaho et al. 2024, section 3"
-    ),
-    "elm.v1": Shipped(f"{_RECIPES}.mslm:elm", "paper", "Abaho et al. 2024, section 3"),
-    "blm.v1": Shipped(f"{_RECIPES}.mslm:blm", "paper", "Abaho et al. 2024, section 3"),
+    "joint.v1": Shipped("recipes.mslm:joint", "paper", _MSLM),
+    "joint-paper.v1": Shipped("recipes.mslm:joint_paper", "paper", _MSLM),
+    "elm.v1": Shipped("recipes.mslm:elm", "paper", _MSLM),
+    "blm.v1": Shipped("recipes.mslm:blm", "paper", _MSLM),
     "joint-released.v1": Shipped(
-        f"{_RECIPES}.mslm:joint_released", "released", "mykelismyname/MSLM at c9cde41"
+        "recipes.mslm:joint_released", "released", "mykelismyname/MSLM at c9cde41"
     ),
-    "bert.v1": Shipped(f"{_RECIPES}.tokens:bert", "released", "google-research/bert"),
-    "token.v1": Shipped(f"{_RECIPES}.tokens:token", "released", "transformers 5.23"),
-    "dga.v1": Shipped(f"{_RECIPES}.tokens:dga", "released", "Ke et al. 2022; UIC-Liu-Lab/DGA"),
-    "roberta.v1": Shipped(f"{_RECIPES}.tokens:roberta", "released", "fairseq"),
-    "wettig.v1": Shipped(f"{_RECIPES}.tokens:wettig", "released", "princeton-nlp/DinkyTrain"),
-    "modernbert.v1": Shipped(f"{_RECIPES}.tokens:modernbert", "released", "AnswerDotAI/ModernBERT"),
-    "electra.v1": Shipped(f"{_RECIPES}.tokens:electra", "released", "google-research/electra"),
-    "unmasked.v1": Shipped(f"{_RECIPES}.tokens:unmasked", "own", "plain fine-tuning"),
-    "whole-word.v1": Shipped(f"{_RECIPES}.words:whole_word", "released", "google-research/bert"),
-    "whole-word-hf.v1": Shipped(f"{_RECIPES}.words:whole_word_hf", "released", "transformers 5.23"),
-    "whole-word-roberta.v1": Shipped(f"{_RECIPES}.words:whole_word_roberta", "released", "fairseq"),
+    "bert.v1": Shipped("recipes.tokens:bert", "released", "google-research/bert"),
+    "token.v1": Shipped("recipes.tokens:token", "released", "transformers 5.23"),
+    "dga.v1": Shipped("recipes.tokens:dga", "released", "Ke et al. 2022; UIC-Liu-Lab/DGA"),
+    "roberta.v1": Shipped("recipes.tokens:roberta", "released", "fairseq"),
+    "wettig.v1": Shipped("recipes.tokens:wettig", "released", "princeton-nlp/DinkyTrain"),
+    "modernbert.v1": Shipped("recipes.tokens:modernbert", "released", "AnswerDotAI/ModernBERT"),
+    "electra.v1": Shipped("recipes.tokens:electra", "released", "google-research/electra"),
+    "unmasked.v1": Shipped("recipes.tokens:unmasked", "own", "plain fine-tuning"),
+    "whole-word.v1": Shipped("recipes.words:whole_word", "released", "google-research/bert"),
+    "whole-word-hf.v1": Shipped("recipes.words:whole_word_hf", "released", "transformers 5.23"),
+    "whole-word-roberta.v1": Shipped("recipes.words:whole_word_roberta", "released", "fairseq"),
     "random-word.v1": Shipped(
-        f"{_RECIPES}.words:random_word", "adapted", "slides of Difference-Masking"
+        "recipes.words:random_word", "adapted", "slides of Difference-Masking"
     ),
-    "pmi.v1": Shipped(f"{_RECIPES}.ngrams:pmi", "paper", "Abaho et al. 2024, Algorithm 2"),
-    "pmi-levine.v1": Shipped(f"{_RECIPES}.ngrams:pmi_levine", "recalled", "Levine et al. 2021"),
-    "ernie.v1": Shipped(f"{_RECIPES}.entities:ernie", "adapted", "PaddlePaddle/ERNIE"),
-    "entitybert.v1": Shipped(f"{_RECIPES}.entities:entitybert", "recalled", "Lin et al. 2021"),
+    "pmi.v1": Shipped("recipes.ngrams:pmi", "paper", "Abaho et al. 2024, Algorithm 2"),
+    "pmi-levine.v1": Shipped("recipes.ngrams:pmi_levine", "recalled", "Levine et al. 2021"),
+    "ernie.v1": Shipped("recipes.entities:ernie", "adapted", "PaddlePaddle/ERNIE"),
+    "entitybert.v1": Shipped("recipes.entities:entitybert", "recalled", "Lin et al. 2021"),
     "entitybert-difference.v1": Shipped(
-        f"{_RECIPES}.entities:entitybert_difference", "released", "abwilf/Difference-Masking"
+        "recipes.entities:entitybert_difference", "released", _DIFFERENCE
     ),
     "salient.v1": Shipped(
-        f"{_RECIPES}.entities:salient", "adapted", "Guu et al. 2020; google-research/language"
+        "recipes.entities:salient", "adapted", "Guu et al. 2020; google-research/language"
     ),
     "lim.v1": Shipped(
-        f"{_RECIPES}.entities:lim", "released", "Althammer et al. 2021; sophiaalthammer/patent-lim"
+        "recipes.entities:lim", "released", "Althammer et al. 2021; sophiaalthammer/patent-lim"
     ),
-    "difference.v1": Shipped(f"{_RECIPES}.likeness:difference", "paper", "Wilf et al. 2023"),
+    "difference.v1": Shipped("recipes.likeness:difference", "paper", "Wilf et al. 2023"),
     "difference-patches.v1": Shipped(
-        f"{_RECIPES}.likeness:difference_patches", "released", "abwilf/Difference-Masking"
+        "recipes.likeness:difference_patches", "released", _DIFFERENCE
     ),
     "selective-task.v1": Shipped(
-        f"{_RECIPES}.scores:selective_task", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
+        "recipes.scores:selective_task", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
     ),
     "selective.v1": Shipped(
-        f"{_RECIPES}.scores:selective", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
+        "recipes.scores:selective", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
     ),
-    "attention-high.v1": Shipped(f"{_RECIPES}.scores:attention_high", "adapted", _ATTMASK),
-    "attention-hints.v1": Shipped(f"{_RECIPES}.scores:attention_hints", "adapted", _ATTMASK),
-    "attention-low.v1": Shipped(f"{_RECIPES}.scores:attention_low", "adapted", _ATTMASK),
-    "mst.v1": Shipped(f"{_RECIPES}.scores:mst", "recalled", "Li et al. 2021"),
+    "attention-high.v1": Shipped("recipes.scores:attention_high", "adapted", _ATTMASK),
+    "attention-hints.v1": Shipped("recipes.scores:attention_hints", "adapted", _ATTMASK),
+    "attention-low.v1": Shipped("recipes.scores:attention_low", "adapted", _ATTMASK),
+    "mst.v1": Shipped("recipes.scores:mst", "recalled", "Li et al. 2021"),
     "informask.v1": Shipped(
-        f"{_RECIPES}.scores:informask", "released", "Sadeq et al. 2022; NafisSadeq/InforMask"
+        "recipes.scores:informask", "released", "Sadeq et al. 2022; NafisSadeq/InforMask"
     ),
-    "keywords.v1": Shipped(f"{_RECIPES}.scores:keywords", "paper", "Golchin et al. 2023"),
-    "span.v1": Shipped(f"{_RECIPES}.spans:span", "paper", "Abaho et al. 2024, Algorithm 1"),
+    "keywords.v1": Shipped("recipes.scores:keywords", "paper", "Golchin et al. 2023"),
+    "span.v1": Shipped("recipes.spans:span", "paper", "Abaho et al. 2024, Algorithm 1"),
     "spanbert.v1": Shipped(
-        f"{_RECIPES}.spans:spanbert", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
+        "recipes.spans:spanbert", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
     ),
     "spanbert-ner.v1": Shipped(
-        f"{_RECIPES}.spans:spanbert_ner", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
+        "recipes.spans:spanbert_ner", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
     ),
-    "ccm.v1": Shipped(f"{_RECIPES}.ngrams:ccm", "released", "Lee et al. 2022; KoreaMGLEE"),
-    "diffusion.v1": Shipped(
-        "mslm_data.mask.diffusion:Diffusion", "own", "Sahoo et al. 2024; Nie et al. 2025"
-    ),
-    "picks.v1": Shipped("mslm_data.mask.strategy:Recipe", "own", "picks of your own"),
-    "mixture.v1": Shipped("mslm_data.mask.strategy:Mixture", "own", "strategies of your choice"),
-    "curriculum.v1": Shipped(
-        "mslm_data.mask.strategy:Curriculum", "own", "strategies of your choice"
-    ),
+    "ccm.v1": Shipped("recipes.ngrams:ccm", "released", "Lee et al. 2022; KoreaMGLEE"),
+    "diffusion.v1": Shipped("diffusion:Diffusion", "own", "Sahoo et al. 2024; Nie et al. 2025"),
+    "picks.v1": Shipped("strategy:Recipe", "own", "picks of your own"),
+    "mixture.v1": Shipped("strategy:Mixture", "own", "strategies of your choice"),
+    "curriculum.v1": Shipped("strategy:Curriculum", "own", "strategies of your choice"),
 }
 
 STRATEGIES = Registry(
     "strategy",
-    {name: shipped.make for name, shipped in SHIPPED.items()},
+    {name: f"mslm_data.mask.{shipped.make}" for name, shipped in SHIPPED.items()},
     plugins="mslm_data.strategies",
 )
 

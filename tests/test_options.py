@@ -8,7 +8,7 @@ import pytest
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.errors import PipelineError
-from mslm_data.mask import STRATEGIES
+from mslm_data.mask.table import STRATEGIES
 from mslm_data.registry import Registry, list_options
 from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES

@@ -14,9 +14,8 @@ from mslm_data.annotate import ANNOTATORS
 from mslm_data.api.loading import load
 from mslm_data.engine.ray import versions
 from mslm_data.errors import PipelineError
-from mslm_data.mask import STRATEGIES
 from mslm_data.mask.artefacts import with_artefacts
-from mslm_data.mask.table import default_options, strategies, strategy
+from mslm_data.mask.table import STRATEGIES, default_options, strategies, strategy
 from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.manifest import Manifest
 from mslm_data.source import SOURCES

@@ -15,8 +15,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
-from mslm_data.mask import STRATEGIES, default_options
-from mslm_data.mask.table import strategy
+from mslm_data.mask.table import STRATEGIES, default_options, strategy
 from mslm_data.pipeline import read
 from mslm_data.source import SOURCES
 from tests.generate import fixed_examples

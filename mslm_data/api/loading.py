@@ -17,9 +17,9 @@ from mslm_data.draw import macros, notebook_html
 from mslm_data.io.remote import local, output
 from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
-from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.table import make
 from mslm_data.registry import check_names
 from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.html import draw_rows

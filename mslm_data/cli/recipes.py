@@ -146,7 +146,7 @@ def _check_kind(name: str) -> None:
     if name in resources.pipeline_names():
         return
 
-    from mslm_data.mask import STRATEGIES
+    from mslm_data.mask.table import STRATEGIES
 
     names_by_listing = {listing: registry.names() for listing, registry in _registries().items()}
     names_by_listing["strategies"] = [full.partition(".")[0] for full in STRATEGIES.names()]
@@ -288,7 +288,7 @@ def _commented(option: Option) -> list[str]:
 
 def _strategies(name: str | None, as_json: bool) -> None:
     """Print the list of strategies, or the file of one."""
-    from mslm_data.mask import strategies
+    from mslm_data.mask.table import strategies
 
     if name:
         _strategy(name, as_json)
@@ -328,8 +328,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 def _strategy(name: str, as_json: bool) -> None:
     """Print the TOML file of a strategy, with its documentation as comments."""
-    from mslm_data.mask import NO_MASKS, STRATEGIES, default_options, make
-    from mslm_data.mask.table import summary
+    from mslm_data.mask.table import NO_MASKS, STRATEGIES, default_options, make, summary
     from mslm_data.registry import list_options
 
     if name in NO_MASKS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.errors import PipelineError
-from mslm_data.mask import NO_MASKS, default_options
+from mslm_data.mask.table import NO_MASKS, default_options
 from mslm_data.pipeline import parse_value
 from mslm_data.registry import did_you_mean
 

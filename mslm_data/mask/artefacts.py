@@ -21,16 +21,14 @@ ScoreFolder = Annotated[str, Meta(extra={"artefact": SCORE_COLUMN})]
 
 def iter_artefacts(value: Any) -> Iterator[str]:
     """Yield the names of all artefacts in a strategy, or in a part of a strategy."""
-    if isinstance(value, tuple | list):
-        for inner in value:
-            yield from iter_artefacts(inner)
-    else:
-        for name, kind in _fields(type(value)).items():
-            inner = getattr(value, name)
-            if kind:
-                yield from [inner] if inner else []
-            else:
-                yield from iter_artefacts(inner)
+    names: list[str] = []
+
+    def find(name: str, _: ArtefactKind) -> str:
+        names.append(name)
+        return name
+
+    with_artefacts(value, find)
+    yield from names
 
 
 def with_artefacts(value: T, resolve: Callable[[str, ArtefactKind], str]) -> T:

@@ -14,7 +14,7 @@ import tokenizers
 
 import mslm_data as md
 from mslm_data.io import resources
-from mslm_data.mask import default_options
+from mslm_data.mask.table import default_options
 from mslm_data.stats import released_weights
 from mslm_data.stats.counts import MaskStats
 from tests.cli.running import run

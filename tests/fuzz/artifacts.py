@@ -20,8 +20,8 @@ from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
 from mslm_data.lexicon.concepts.names import NameChoice, NameTally, clean
 from mslm_data.lexicon.scores import tables
-from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
+from mslm_data.mask.table import make
 from mslm_data.segment.given import Whole
 from tests import made
 from tests.fuzz import checks, seeds

@@ -18,7 +18,7 @@ from mslm_data.api.loading import load
 from mslm_data.builds.verify import verify
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import BuildError, MslmDataError
-from mslm_data.mask import make
+from mslm_data.mask.table import make
 from mslm_data.source import SOURCES, Source
 from tests import made
 from tests.fuzz.seeds import CANARY, SHARD, folder

@@ -28,7 +28,7 @@ from mslm_data.errors import (
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores import tables
-from mslm_data.mask import make
+from mslm_data.mask.table import make
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
 from mslm_data.source.reading import arrow_rows

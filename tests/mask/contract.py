@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.mask import STRATEGIES
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.strategy import Recipe, Strategy
-from mslm_data.mask.table import strategy
+from mslm_data.mask.table import STRATEGIES, strategy
 from mslm_data.registry import Option, list_options
 from tests.mask.artifacts import (
     column_for,

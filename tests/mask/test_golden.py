@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.mask import STRATEGIES
+from mslm_data.mask.table import STRATEGIES
 from tests.generate import fixed_examples, rows_of
 from tests.mask.contract import OPTIONS, made
 from tests.reference.twins import TWINS

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.artefacts import SCORE_COLUMN
-from mslm_data.mask import STRATEGIES
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.plan import MaskKind
+from mslm_data.mask.table import STRATEGIES
 from mslm_data.testing import check_strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of, take
 from tests.mask.contract import DRAWN, OPTIONS, SAME_FOR_ALL_SEEDS, corrupting, made, options_of

@@ -10,8 +10,8 @@ import math
 import pytest
 
 import mslm_data as md
-from mslm_data.mask import STRATEGIES
 from mslm_data.mask.rate import Schedule
+from mslm_data.mask.table import STRATEGIES
 from mslm_data.registry import list_options
 from tests.generate import fixed_examples
 from tests.mask.contract import made, types_of

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import mslm_data as md
 from mslm_data.errors import PipelineError
 from mslm_data.lexicon.artefacts import LEXICON, MAKERS, ArtefactKind
-from mslm_data.mask import NO_MASKS, STRATEGIES
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.file import read_table
@@ -20,7 +19,7 @@ from mslm_data.mask.recipes.mslm import joint
 from mslm_data.mask.rng import RowRng, stream_number
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Mixture, Recipe
-from mslm_data.mask.table import parse_strategy, varied
+from mslm_data.mask.table import NO_MASKS, STRATEGIES, parse_strategy, varied
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.mask.contract import OPTIONS, corrupting, made, options_of
 from tests.reference import picks as twins

@@ -201,7 +201,8 @@ class Conll(TextSource, frozen=True, kw_only=True):
     def batches(self, part: Part) -> Iterator[Documents | SetAside]:
         """Read the documents of a part as one batch of arrays.
 
-        A document with a broken line is set aside as a whole, before the batch.
+        A document with a broken line is set aside as a whole, before the batch. In a file without
+        blank lines and marks, only the broken line is.
 
         Raises:
             SourceError: Most lines at the file's beginning are not a token and a tag.
@@ -220,7 +221,11 @@ class Conll(TextSource, frozen=True, kw_only=True):
         layers = self._layers(columns)
         scans = [
             tagged_lines.scan(
-                data, first=part.line, columns=layer_columns, keep_empty=len(layers) > 1
+                data,
+                first=part.line,
+                columns=layer_columns,
+                keep_empty=len(layers) > 1,
+                is_whole=part.stop < 0,
             )
             for layer_columns in layers
         ]

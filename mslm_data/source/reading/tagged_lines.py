@@ -64,6 +64,10 @@ _FEW_TAGS = 1 << 9
 """Initial capacity for distinct tags in a scan."""
 
 
+_LONGEST = 1000
+"""Minimum number of words of a sentence that cannot be one."""
+
+
 class BrokenLine(NamedTuple):
     """The first broken line of a sentence, and the reason."""
 
@@ -231,7 +235,12 @@ def _lines(data: bytes, max_lines: int = -1) -> list[str]:
 
 
 def scan(
-    data: bytes, *, first: int, columns: TagColumns, keep_empty: bool = False
+    data: bytes,
+    *,
+    first: int,
+    columns: TagColumns,
+    keep_empty: bool = False,
+    is_whole: bool = False,
 ) -> TaggedSentences:
     """Read lines into sentences.
 
@@ -243,6 +252,8 @@ def scan(
         keep_empty: Whether a row without a word breaks its sentence. By default such rows are
             dropped, unless a mention begins with them. Layers are scanned with True, so that every
             scan has the same words.
+        is_whole: Whether the lines are a whole file. If it is one long sentence, as there are no
+            blank lines, broken lines are sentences of their own, so that the others are read.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -289,6 +300,8 @@ def scan(
         lines = _lines(data)
         is_empty = _are_empty(tagged, [] if keep_empty else lines, first, columns)
         is_broken = ~good[tagged.tags] & ~is_empty
+        if is_whole and not keep_empty and len(tagged.lines) == 1 and len(is_broken) > _LONGEST:
+            tagged = _divide_at(tagged, is_broken)
         tagged.broken.update(_find_broken(tagged, is_broken, lines, first, columns))
         if is_empty.any():
             return _without_words(tagged, is_empty)
@@ -332,6 +345,14 @@ def _without_words(tagged: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> T
     return replace(
         tagged, bounds=tagged.bounds[~is_gone], tags=tagged.tags[~is_gone], offsets=offsets
     )
+
+
+def _divide_at(tagged: TaggedSentences, is_broken: npt.NDArray[np.bool_]) -> TaggedSentences:
+    """Make each broken line of the only sentence a sentence; `is_broken` is bool `[W]`."""
+    broken = np.flatnonzero(is_broken)
+    bounds = [0, *broken, *(broken + 1), len(is_broken)]
+    offsets = np.unique(bounds).astype(tagged.offsets.dtype)
+    return replace(tagged, offsets=offsets, lines=tagged.lines[0] + offsets[:-1])
 
 
 def _find_broken(

@@ -1245,3 +1245,17 @@ def test_read__skips_rows_of_spaces_without_a_word(tmp_path: Path, row: str) -> 
 
     assert isinstance(found, Document)
     assert [found.text[span.start : span.end] for span in found.spans] == ["gout"]
+
+
+def test_read__loses_only_the_broken_line_of_a_file_without_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Had O\ngout B-X\n" * 600 + "old gout I-X\n" + "Had O\ngout B-X\n" * 600)
+
+    aside, before, after = Conll().read(Part(str(path)))
+
+    assert isinstance(aside, SetAside)
+    assert aside.place == "a.txt:1201"
+    assert isinstance(before, Document)
+    assert isinstance(after, Document)
+    assert (len(before.spans), len(after.spans)) == (600, 600)
+    assert [before.id, aside.id, after.id] == ["a:0", "a:1", "a:2"]

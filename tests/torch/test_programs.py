@@ -20,7 +20,7 @@ for name in ("transformers", "accelerate", "lightning"):
 from transformers import AutoModel  # noqa: E402
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MslmModel  # noqa: E402
+from mslm_data.torch import MaskedDataset, MslmModel  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
 from tests.torch.processes import SHOWN  # noqa: E402
@@ -126,3 +126,29 @@ def test_lines__start_two_processes_of_each_program() -> None:
         assert len(lines_of(program)) > 1, program
         for line in lines_of(program)[1:]:
             assert re.search(r"(_per_node|processes|--devices) 2\b", line), line
+
+
+@pytest.mark.long
+def test_programs__fill_batches_that_are_useful_on_two_processes(
+    real: Path, tmp_path: Path
+) -> None:
+    """A position is useful if it holds a token; both processes wait for the larger batch of a step."""
+    texts = {program: (SHOWN / f"{program}.py").read_text(encoding="utf-8") for program in PROGRAMS}
+    defaults = [re.findall(r'"--batch-tokens", type=int, default=(\d+)', t) for t in texts.values()]
+    ((tokens,),) = {tuple(found) for found in defaults}
+    shards = md.build(
+        "blurb/ncbi-disease",
+        input=real / "blurb" / "NCBI-disease-IOB",
+        tokenizer=real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt",
+        out=tmp_path / "ncbi",
+    )
+
+    data = MaskedDataset(shards["train"], "joint", seed=0)
+    options = {"batch_tokens": int(tokens), "bucketed": True, "world": 2}
+    loaders = [data.loader(rank=rank, **options) for rank in range(2)]
+    useful = places = 0
+    for step in zip(*loaders, strict=True):
+        useful += sum(int(batch["attention_mask"].sum()) for batch in step)
+        places += 2 * max(batch["attention_mask"].numel() for batch in step)
+
+    assert useful / places > 0.95

@@ -176,13 +176,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
         ),
     ),
-    "torch/data/epoch.py": (
-        Warned(
-            "epoch: a second pass over the data",
-            "Rows have the same masks as in the last pass.",
-            "Set `epoch` before each pass, as described in the message.",
-        ),
-    ),
     "torch/predict/metrics.py": (
         Warned(
             "evaluate: masked=True masks the gold mentions",

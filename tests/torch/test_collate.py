@@ -616,6 +616,18 @@ def test_collator__epoch_reaches_running_workers(folder: Path, train: Any, worke
     assert [[batch] for batch in seen] == expected
 
 
+def test_collator__refuses_rows_before_the_epoch_is_known(train: Any) -> None:
+    collator = MaskingCollator(JOINT, train)
+
+    assert collator.epoch is None
+    with pytest.raises(ValueError, match=r"epoch: not set, .* pass MaskEpochCallback\(\) to"):
+        collator([train[0]])
+    with pytest.raises(ValueError, match="epoch: expected an integer"):
+        collator.epoch = 1.0  # type: ignore[assignment]
+    collator.epoch = 0
+    assert len(collator([train[0]])["keys"]) == 1
+
+
 def test_collator__keeps_the_masks_of_a_static_epoch(train: Any) -> None:
     rows = [train[row] for row in range(8)]
     static = MaskingCollator(JOINT, train, static=True)

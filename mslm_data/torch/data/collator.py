@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,39 +14,17 @@ from mslm_data.batches.collate import Masked
 from mslm_data.batches.masked import as_strategy
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import check_names, did_you_mean
-from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
+from mslm_data.registry import check_names
 from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, make_examples, token_ids
+from mslm_data.torch.data.tensors import check_columns, to_tensors
 
-COLUMNS = (
-    "input_ids",
-    "attention_mask",
-    "labels",
-    "mask_kinds",
-    "mask_rates",
-    "bio",
-    "span_starts",
-    "span_ends",
-    "span_labels",
-    "keys",
-    "doc_labels",
-    "position_ids",
-    "sequence_ids",
-    "cu_seq_lens_q",
-    "cu_seq_lens_k",
-    "max_length_q",
-    "max_length_k",
-)
-"""Names of a batch's arrays; see `mslm_data.batches.collate.Batch` for dtypes and shapes."""
 _REQUIRED_COLUMNS = {"word_ids": ("word_ids",), "mentions": SPANS, "text": CHARACTERS}
 """Need of a strategy -> required columns of a row."""
-_SET_EPOCH = (
-    "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
-    "for evaluation create the collator with static=True"
-)
+_UNKNOWN = -1
+"""Epoch that is not set."""
 
 
-class MaskingCollator(FollowsEpoch):
+class MaskingCollator:
     """Mask and pad a list of rows; a replacement for `DataCollatorForLanguageModeling`.
 
     Over plain text::
@@ -121,7 +98,7 @@ class MaskingCollator(FollowsEpoch):
                 needs, such as plain text: each token is then a word, without mentions.
             multiple_of: Pad rows to a multiple of this number of tokens, such as 8 for tensor
                 cores.
-            columns: Columns of a batch, a subset of `COLUMNS`. Default: all.
+            columns: Columns of a batch. Default: all.
 
         Raises:
             ValueError: A number is out of range, a column is unknown, or the strategy's rate
@@ -130,11 +107,8 @@ class MaskingCollator(FollowsEpoch):
         """
         self._options = BatchOptions(multiple_of=multiple_of)
         check_count("seed", seed)
-        check_names("columns", columns)
+        check_columns(columns)
         check_names("tags", tags)
-        for name in columns or ():
-            if name not in COLUMNS:
-                raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
 
         self.strategy = as_strategy(strategy)
         if self.strategy.follows_training:
@@ -151,7 +125,32 @@ class MaskingCollator(FollowsEpoch):
         self._tags = tags
         self._plain = plain
         self._columns = columns
-        self._epoch = Epoch(0 if static and epoch is None else epoch)
+        if static and epoch is None:
+            epoch = 0
+        if epoch is not None:
+            check_count("epoch", epoch)
+        # In memory shared with worker processes, which see a new epoch at once.
+        first = torch.tensor(_UNKNOWN if epoch is None else epoch)
+        self._epoch: Tensor = first.share_memory_()  # type: ignore[no-untyped-call]
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the masks; None if it is not set.
+
+        Set it before each pass. No effect if `static`. There is no `set_epoch`, which trainers call
+        in some passes and not in others.
+
+        Raises:
+            ValueError: The new value is negative or not an integer.
+        """
+        epoch = int(self._epoch)
+        return None if epoch == _UNKNOWN else epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        check_count("epoch", epoch)
+        if not self.static:
+            self._epoch.fill_(epoch)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """Mask and pad rows.
@@ -165,16 +164,18 @@ class MaskingCollator(FollowsEpoch):
         if not rows:
             raise ValueError("rows: expected at least one row, got none")
         self._check_columns(rows[0])
-        epoch = self._epoch.require(_SET_EPOCH)
+        epoch = self.epoch
+        if epoch is None:
+            raise ValueError(
+                "epoch: not set, so every epoch would have the same masks; pass "
+                "MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your "
+                "own, or for evaluation create the collator with static=True"
+            )
 
         examples = make_examples(rows, self.ids, tags=self._tags)
         masked = Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
-        batch = masked.batch(options=self._options)
 
-        # Torch has few operations on uint64: the keys keep their bits as int64.
-        batch["keys"] = batch["keys"].view(np.int64)
-        names = [name for name in self._columns or batch if name in batch]
-        return {name: torch.from_numpy(batch[name]) for name in names}
+        return to_tensors(masked.batch(options=self._options), self._columns)
 
     def _check_columns(self, row: Row) -> None:
         """Check that a row has its key and the columns that the strategy needs.

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -22,9 +21,8 @@ from mslm_data.batches.masked import check_split, mask_batches, strategy_for
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import check_names, did_you_mean
 from mslm_data.shard.split import Rows
-from mslm_data.torch.data.collator import COLUMNS
+from mslm_data.torch.data.tensors import check_columns, to_tensors
 
 _BATCHES_ONLY = (
     "MaskedDataset: rows come in finished batches, which a DataLoader would repeat, lose or stack; "
@@ -194,11 +192,7 @@ class MaskedLoader:
             )
         if rank is not None and world is not None and not 0 <= rank < world:
             raise ValueError(f"rank: expected a number from 0 to {world - 1}, got {rank}")
-        check_names("columns", columns)
-        for name in columns or ():
-            if name not in COLUMNS:
-                raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
-
+        check_columns(columns)
         self.dataset = dataset
         self.options = options
         self._rank = rank
@@ -250,11 +244,7 @@ class MaskedLoader:
         for masked, places, packs in masked_batches:
             self._cursor.count()
             arrays = masked.batch(places, packs=packs, options=self.options)
-            # Torch has few operations on uint64: the keys keep their bits as int64.
-            arrays["keys"] = arrays["keys"].view(np.int64)
-
-            names = [name for name in self._columns or arrays if name in arrays]
-            batch = {name: torch.from_numpy(arrays[name]) for name in names}
+            batch = to_tensors(arrays, self._columns)
             if self._pin_memory:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-from mslm_data.torch.data.epoch import FollowsEpoch
+from mslm_data.torch.data.collator import MaskingCollator
 from mslm_data.torch.data.loader import TrainerBatches
 from mslm_data.torch.model.checks import check_shareable, check_training, mark_protected
 
@@ -54,7 +54,7 @@ class MaskEpochCallback(TrainerCallback):
         """Set the epoch, also after resuming from a checkpoint."""
         loader = kwargs.get("train_dataloader")
         for target in (getattr(loader, "dataset", None), _find_collator(loader)):
-            if isinstance(target, FollowsEpoch | TrainerBatches):
+            if isinstance(target, MaskingCollator | TrainerBatches):
                 # The Trainer's epoch is a float, steps / steps per epoch: after two passes it may
                 # be 1.9999999.
                 target.epoch = int((state.epoch or 0) + 1e-6)

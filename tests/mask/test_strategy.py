@@ -20,6 +20,7 @@ from mslm_data.mask.rng import RowRng, stream_number
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Mixture, Recipe
 from mslm_data.mask.table import NO_MASKS, STRATEGIES, parse_strategy, varied
+from tests import made as made_folders
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.mask.contract import OPTIONS, corrupting, made, options_of
 from tests.reference import picks as twins
@@ -226,6 +227,34 @@ def test_curriculum__each_for_its_epochs_steps_or_tokens(unit, lengths, times):
         # The plan knows its part, so corrupting needs no step.
         ids = curriculum.corrupt(examples, plan, **when)
         assert ids.tolist() == part.corrupt(examples, plan, **when).tolist()
+
+
+@pytest.mark.parametrize("unit", ["steps", "tokens"])
+def test_curriculum__a_batch_belongs_to_one_part(unit, tmp_path):
+    """The first batches of two epochs are unmasked, and none after a resume in a third."""
+    made_folders.built(tmp_path / "one")
+    train = md.load(tmp_path / "one")["train"]
+    size = -(-len(train) // 9)
+    rows = next(iter(md.Batches(train, "unmasked", batch_size=size, seed=0)))
+    begins = 3 if unit == "steps" else int(rows["attention_mask"].sum()) + 1
+    parts = [{"use": "unmasked"}, {"use": "token", "rate": 1.0}]
+    curriculum = md.strategy("curriculum", parts=parts, **{unit: [begins]})
+
+    batches = md.Batches(train, curriculum, batch_size=size, seed=0)
+    resumed = md.Batches(train, curriculum, batch_size=size, seed=0)
+    is_masked = []
+    for batch in [*batches, *batches]:
+        masked = batch["mask_kinds"][batch["attention_mask"] > 0] > 0
+        is_masked.append(bool(masked.any()))
+        # Special tokens and `[UNK]` stay.
+        assert not masked.any() or masked.mean() > 0.5
+    next(iter(batches))
+    resumed.load_state_dict(batches.state_dict())
+
+    begun = 3 if unit == "steps" else 2
+    assert is_masked == [number >= begun for number in range(len(is_masked))]
+    assert len(is_masked) > 10
+    assert all((batch["mask_kinds"] > 0).any() for batch in resumed)
 
 
 def test_curriculum__by_steps_must_be_told_the_step():

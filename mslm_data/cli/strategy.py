@@ -15,7 +15,7 @@ import click
 from mslm_data.errors import PipelineError
 from mslm_data.mask.table import NO_MASKS, default_options
 from mslm_data.pipeline import parse_value
-from mslm_data.registry import did_you_mean
+from mslm_data.registry import did_you_mean, from_options
 
 if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
@@ -151,15 +151,9 @@ def _made(name: str, own: Any, options: Mapping[str, Any]) -> Strategy:
     """
     from mslm_data.mask.strategy import Strategy
 
-    known = inspect.signature(own).parameters
-    for option in options:
-        if option not in known:
-            raise PipelineError(
-                f"strategy '{name}': unknown option '{option}'{did_you_mean(option, known)}"
-            )
     try:
-        made = own(**options)
-    except (TypeError, ValueError) as error:
+        made: Any = from_options(own, options, where=f"strategy '{name}'")
+    except (NameError, TypeError) as error:  # its annotations and its body are the user's
         raise PipelineError(f"strategy '{name}': {error}") from None
     if not isinstance(made, Strategy):
         raise PipelineError(

@@ -71,8 +71,12 @@ def test_strategy__class_masks_one_mention_per_row(built: Path) -> None:
         (["my_strategies:no_such"], "no_such"),
         (["broken:f"], r"got SyntaxError: .*broken\.py, line 1"),
         (["my_strategies:np"], "expected a function or class"),
-        (["my_strategies:MaskKind"], "expected a strategy|missing|unknown"),
+        (["my_strategies:MaskKind"], "expected a strategy|expected the option"),
         (["my_strategies:LongestMention", "--set", "chanse=1"], "did you mean 'chance'"),
+        (
+            ["my_strategies:LongestMention", "--set", "chance=often"],
+            "expected `float`, got `str` for option 'chance'",
+        ),
         (
             ["my_strategies:terms_then_words", "--set", "elm=7"],
             "expected `float` <= 1.0 for option",

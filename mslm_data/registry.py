@@ -218,9 +218,11 @@ def _explain(message: str, struct: type[msgspec.Struct], also: Collection[str]) 
     if field := re.fullmatch(r"Object (contains unknown|missing required) field `(.+)`", problem):
         if field[1] == "missing required":
             return f"{table}: expected the option '{field[2]}', got none"
-        structs = filter(_is_struct, _types_at(struct, place))
+        structs = [*filter(_is_struct, _types_at(struct, place))]
         known = [option.name for kind in structs for option in list_options(kind)]
         near = did_you_mean(field[2], known if place else [*known, *also])
+        if field[2] in known:  # of another pick or schedule, which `use` or `shape` would name
+            near = f" for this '{structs[0].__struct_config__.tag_field}'"
         return f"{table}: unknown option '{field[2]}'{near}"
 
     if word := re.fullmatch(r"Invalid (?:enum )?value (.+)", problem, re.DOTALL):

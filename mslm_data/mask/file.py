@@ -26,7 +26,7 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Listed
-from mslm_data.mask.rate import Schedule
+from mslm_data.mask.rate import Cosine, Linear, Phases, Uniform
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import ShippedPick
 from mslm_data.registry import Options
@@ -42,7 +42,10 @@ PARTS: dict[str, type[Options]] = {
     "order": Order,
     "order.score": Score,
     "units": Listed,
-    "rate": Schedule,
+    **{
+        f'rate = {{shape = "{shape.__struct_config__.tag}"}}': shape
+        for shape in (Linear, Cosine, Uniform, Phases)
+    },
     "corruption": Corruption,
 }
 """Path of a nested table -> class."""

@@ -10,7 +10,7 @@ import math
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.rate import Schedule
+from mslm_data.mask.rate import Linear
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.registry import list_options
 from tests.generate import fixed_examples
@@ -42,7 +42,7 @@ def test_strategy__refuses_numbers_out_of_range(name, option, wrong):
         md.strategy(name, **{option: wrong})
 
 
-@pytest.mark.parametrize(("name", "option"), options_with(float, Schedule))
+@pytest.mark.parametrize(("name", "option"), options_with(float, Linear))
 def test_strategy__takes_schedules_for_its_rates(name, option):
     """At each step, the masks are those of the schedule's number at that step."""
     examples = fixed_examples()

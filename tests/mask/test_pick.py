@@ -13,7 +13,7 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick, run
 from mslm_data.mask.plan import PlanBuilder
-from mslm_data.mask.rate import Schedule
+from mslm_data.mask.rate import Linear
 from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
 from mslm_data.mask.table import strategy
@@ -148,7 +148,7 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
     def masked(rate, **rng):
         return np.count_nonzero(masked_by([Pick("tokens", Budget(rate))], examples, **rng)[1].kinds)
 
-    by_epoch = Schedule(shape="linear", start=0.4, stop=0.2, over=2)
+    by_epoch = Linear(start=0.4, stop=0.2, over=2)
     assert [masked(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]
-    by_step = Schedule(shape="linear", start=0.4, stop=0.2, over=2, per="step")
+    by_step = Linear(start=0.4, stop=0.2, over=2, per="step")
     assert [masked(by_step, step=step, epoch=9) for step in range(4)] == [12, 9, 6, 6]

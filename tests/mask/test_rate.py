@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.rate import Schedule, rate_at
+from mslm_data.mask.rate import Cosine, Linear, Phases, Uniform, highest_rate, rate_at
 from mslm_data.mask.rng import RATE, RowRng
 from tests.generate import examples_of, row_of
 from tests.kernels.fairness import is_near
 from tests.reference import rng as twin
 
-DYNAMIC = Schedule(shape="linear", start=0.3, stop=0.15, over=10)
+DYNAMIC = Linear(start=0.3, stop=0.15, over=10)
 
 
 def at(rate, *, epoch=0, keys=(1, 2, 3), **training):
@@ -36,8 +36,8 @@ def test_schedule__goes_straight_and_stays(epoch, rate):
 def test_schedule__schedules_of_mrd(t):
     """Yang et al. 2023, with p = 0.15 and T = 11: `2p(1 - t/T)`, and `p(1 + cos(pi t/T)) + 0.02`."""
     p, total = 0.15, 11
-    linear = Schedule(shape="linear", start=2 * p, stop=0, over=total)
-    cosine = Schedule(shape="cosine", start=2 * p + 0.02, stop=0.02, over=total)
+    linear = Linear(start=2 * p, stop=0, over=total)
+    cosine = Cosine(start=2 * p + 0.02, stop=0.02, over=total)
 
     assert at(linear, epoch=t) == pytest.approx(2 * p * (1 - t / total), abs=5e-7)
     assert at(cosine, epoch=t) == pytest.approx(
@@ -47,7 +47,7 @@ def test_schedule__schedules_of_mrd(t):
 
 def test_schedule__rounded_to_six_decimals():
     """A cosine that differs in its last bit between machines gives equal counts."""
-    rates = [at(Schedule(shape="cosine", start=0.31, stop=0.02, over=7), epoch=t) for t in range(8)]
+    rates = [at(Cosine(start=0.31, stop=0.02, over=7), epoch=t) for t in range(8)]
 
     assert rates == [round(rate, 6) for rate in rates]
     assert rates == sorted(rates, reverse=True)
@@ -55,7 +55,7 @@ def test_schedule__rounded_to_six_decimals():
 
 
 def test_schedule__may_rise():
-    assert [at(Schedule(shape="linear", start=0, stop=1, over=4), epoch=t) for t in range(5)] == [
+    assert [at(Linear(start=0, stop=1, over=4), epoch=t) for t in range(5)] == [
         0,
         0.25,
         0.5,
@@ -65,7 +65,7 @@ def test_schedule__may_rise():
 
 
 def test_schedule__by_the_step():
-    rate = Schedule(shape="linear", start=0.3, stop=0.15, over=1000, per="step")
+    rate = Linear(start=0.3, stop=0.15, over=1000, per="step")
 
     assert [at(rate, step=step, epoch=7) for step in (0, 500, 1000, 2000)] == [
         0.3,
@@ -78,7 +78,7 @@ def test_schedule__by_the_step():
 
 
 def test_schedule__by_the_tokens():
-    rate = Schedule(shape="linear", start=0.3, stop=0.15, over=1_000_000_000, per="tokens")
+    rate = Linear(start=0.3, stop=0.15, over=1_000_000_000, per="tokens")
 
     at_tokens = [at(rate, tokens=n * 10**8, step=7, epoch=7) for n in (0, 4, 10, 11)]
     assert at_tokens == [0.3, 0.24, 0.15, 0.15]
@@ -94,28 +94,29 @@ def test_schedule__phases_keep_their_rate_until_the_next_begins():
     phases = ((0, 0.3), (2300, 0.15), (2900, 0.05))
 
     for per in ("epoch", "step", "tokens"):
-        rate = Schedule(shape="phases", phases=phases, per=per)
+        rate = Phases(phases=phases, per=per)
         rates = [at(rate, **{per: now}) for now in (0, 2299, 2300, 2899, 2900, 10**15)]
         assert rates == [0.3, 0.3, 0.15, 0.15, 0.05, 0.05]
 
 
 def test_highest__is_the_top_of_any_shape():
     """ELECTRA's limit on draws is computed from it."""
-    phases = Schedule(shape="phases", phases=((0, 0.1), (3, 0.4), (5, 0.2)))
+    phases = Phases(phases=((0, 0.1), (3, 0.4), (5, 0.2)))
 
-    assert phases.highest == 0.4
-    assert DYNAMIC.highest == Schedule(shape="linear", start=0.1, stop=0.3).highest == 0.3
+    assert highest_rate(phases) == 0.4
+    assert highest_rate(DYNAMIC) == highest_rate(Uniform(start=0.1, stop=0.3)) == 0.3
+    assert highest_rate(1) == 1
 
 
 @pytest.mark.parametrize(
     ("rate", "follows"),
     [
         (DYNAMIC, False),
-        (Schedule(shape="cosine", start=0.3, stop=0, per="step"), True),
-        (Schedule(shape="cosine", start=0.3, stop=0, per="tokens"), True),
-        (Schedule(shape="phases", phases=((0, 0.3),)), False),
-        (Schedule(shape="phases", phases=((0, 0.3),), per="tokens"), True),
-        (Schedule(shape="uniform", start=0.3, stop=0.4, per="step"), False),
+        (Cosine(start=0.3, stop=0, per="step"), True),
+        (Cosine(start=0.3, stop=0, per="tokens"), True),
+        (Phases(phases=((0, 0.3),)), False),
+        (Phases(phases=((0, 0.3),), per="tokens"), True),
+        (Uniform(start=0.3, stop=0.4), False),
     ],
 )
 def test_follows_training__schedules_by_steps_and_tokens_only(rate, follows):
@@ -125,7 +126,7 @@ def test_follows_training__schedules_by_steps_and_tokens_only(rate, follows):
 
 def test_schedule__each_row_draws_its_own():
     keys = range(4000)
-    rates = at(Schedule(shape="uniform", start=0.1, stop=0.5), epoch=3, keys=keys)
+    rates = at(Uniform(start=0.1, stop=0.5), epoch=3, keys=keys)
     tenths = np.bincount(((rates - 0.1) / 0.04).astype(int), minlength=10).tolist()
 
     expected = [
@@ -135,9 +136,7 @@ def test_schedule__each_row_draws_its_own():
     assert rates.tolist() == expected
     assert len(tenths) == 10
     assert all(is_near(count, len(rates), 0.1) for count in tenths)
-    assert (
-        at(Schedule(shape="uniform", start=0.1, stop=0.5), epoch=4, keys=keys).tolist() != expected
-    )
+    assert at(Uniform(start=0.1, stop=0.5), epoch=4, keys=keys).tolist() != expected
 
 
 def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):

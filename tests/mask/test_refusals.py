@@ -21,6 +21,10 @@ PICKS: list[tuple[Any, str]] = [
     (WORDS | {"unts": "words"}, ", picks[0]: unknown option 'unts'; did you mean 'units'?"),
     ({"units": "words"}, ", picks[0]: expected the option 'budget', got none"),
     (
+        {"use": "place-spans", "rate": 0.1, "shortest": 1, "longest": 3, "units": "words"},
+        ", picks[0]: unknown option 'units' for this 'use'",
+    ),
+    (
         {"use": "place-span"},
         ": invalid value for option 'picks[0].use'; did you mean 'place-spans'?",
     ),
@@ -131,14 +135,14 @@ SCHEDULES: list[tuple[dict[str, Any], str]] = [
     (PHASES | {"phases": [0.3, 0.1]}, "expected `array`, got `float` for option 'rate.phases[0]'"),
     (
         {"shape": "linear", "start": 0},
-        "stop: expected a rate for shape 'linear', got none for option 'rate'",
+        ", rate: expected the option 'stop', got none",
     ),
     (
         LINEAR | {"phases": [[0, 0.3]]},
-        "phases: only for shape 'phases', got shape 'linear' for option 'rate'",
+        ", rate: unknown option 'phases' for this 'shape'",
     ),
-    (PHASES | {"start": 0.3}, "start, stop: not for shape 'phases', whose rates are in `phases` "),
-    ({"shape": "phases"}, "phases: expected a list of [beginning, rate] for shape 'phases', got "),
+    (PHASES | {"start": 0.3}, ", rate: unknown option 'start' for this 'shape'"),
+    ({"shape": "phases"}, ", rate: expected the option 'phases', got none"),
     (
         PHASES | {"phases": [[5, 0.3], [9, 0.1]]},
         "phases: expected beginnings increasing from 0, got [5, 9] for option 'rate'",
@@ -155,7 +159,8 @@ def test_strategy__refuses_a_schedule(rate: dict[str, Any], message: str) -> Non
     with pytest.raises(ValueError) as refused:
         md.strategy("token", rate=rate)
 
-    assert str(refused.value).startswith(f"strategy 'token': {message}")
+    colon = "" if message.startswith(",") else ": "
+    assert str(refused.value).startswith(f"strategy 'token'{colon}{message}")
 
 
 OPTIONS: list[tuple[str, dict[str, Any], str]] = [

@@ -20,12 +20,12 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
-from mslm_data.mask.rate import Rate, Schedule, Share
+from mslm_data.mask.rate import Rate, Share, Uniform
 from mslm_data.mask.recipes.options import MaxMasked, RoundedDown, Shares
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
 
-_TENTH_TO_HALF = Schedule(shape="uniform", start=0.1, stop=0.5)
+_TENTH_TO_HALF = Uniform(start=0.1, stop=0.5)
 """The rate of AttnMask, drawn for each row and epoch."""
 
 Attention = Annotated[str, Meta(description="Folder of a score column of attention.")]

@@ -14,7 +14,7 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick
-from mslm_data.mask.rate import Limit, Rate, Schedule
+from mslm_data.mask.rate import Limit, Rate, highest_rate
 from mslm_data.mask.recipes.options import (
     MaxMasked,
     OfAllTokens,
@@ -179,8 +179,7 @@ def electra(
 
     The generator's samples belong to the model, not to the mask.
     """
-    top = rate.highest if isinstance(rate, Schedule) else rate
-    max_masked = max(1, int((top + 0.005) * max_tokens)) if max_tokens else 0
+    max_masked = max(1, int((highest_rate(rate) + 0.005) * max_tokens)) if max_tokens else 0
     budget = Budget(
         rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
     )

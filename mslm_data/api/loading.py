@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from mslm_data.draw import macros, notebook_html
 from mslm_data.io.remote import local, output
-from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
@@ -56,10 +55,9 @@ def load(folder: str | Path) -> Shards:
 
 
 def _fetched_manifest(folder: RemoteFolder) -> Manifest:
-    """Fetch a manifest, and load the kernels of batches meanwhile.
+    """Fetch a manifest, and import numba and the kernels of batches meanwhile.
 
-    Loading machine code and setting up numba takes 0.2 s per process. The thread ends before this
-    returns, because a process forked while numba compiles would deadlock.
+    The thread ends before this returns, because a process forked during an import could deadlock.
     """
     kernels = Thread(target=_load_batch_kernels, name="mslm-data-kernels")
     kernels.start()
@@ -71,7 +69,6 @@ def _fetched_manifest(folder: RemoteFolder) -> Manifest:
 
 def _load_batch_kernels() -> None:
     importlib.import_module("mslm_data.batches.batches")
-    load_compiled()
 
 
 class Shards(BuiltFolder):

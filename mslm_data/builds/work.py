@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from mslm_data.builds import decontaminate, scan
 from mslm_data.builds.copies import find_drops
@@ -26,7 +27,7 @@ from mslm_data.builds.tasks import (
 )
 from mslm_data.builds.unit import read_unit
 from mslm_data.errors import MslmDataError
-from mslm_data.kernels import _jit
+from mslm_data.kernels.keys import name_rows
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.pieces import join
@@ -104,7 +105,7 @@ def load_stages(argument: str) -> None:
     with suppress(MslmDataError):
         SOURCES.load(pipeline.source.use)
         SEGMENTERS.load(pipeline.segment.use)
-    _jit.load_compiled()
+    _start_numba()
     with suppress(MslmDataError):
         load_annotator(pipeline.annotate)
     if pipeline.source.decontaminate:
@@ -117,3 +118,10 @@ def load_stages(argument: str) -> None:
             del os.environ["TOKENIZERS_PARALLELISM"]
         else:
             os.environ["TOKENIZERS_PARALLELISM"] = threads
+
+
+def _start_numba() -> None:
+    """Call a kernel, for no rows: the first call imports what numba needs."""
+    keys = np.empty(0, np.uint64)
+    numbers = np.empty(0, np.int64)
+    name_rows(keys, numbers, numbers, keys)

@@ -51,7 +51,7 @@ def start(
     """Run tasks in workers of this machine; see `engine.start`."""
     from mslm_data.kernels import _jit  # the host need not wait for its import
 
-    _jit.log_compilation_of_workers()  # workers print nothing
+    _jit.log_compilation()  # workers print nothing
     host = Host(work, workers or cpus())
     try:
         host.start(preload)

@@ -20,8 +20,6 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba.core import cpu as numba_cpu
-from numba.core import event as numba_events
 
 from mslm_data.folders import cache_root, first_open, is_ours
 from mslm_data.log import note_to_who_waits
@@ -32,11 +30,6 @@ Array = npt.NDArray[Any]
 
 config: Any = numba.config  # Any: numba is typed in some of the versions we allow
 njit: Any = numba.njit
-events: Any = numba_events
-local_cpu: Any = numba_cpu
-
-_KERNELS: list[Any] = []
-"""Dispatchers (numba's compiled functions) of all imported kernels."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -63,6 +56,7 @@ def _compiled(function: Callable[P, R], *, inline: str) -> Callable[P, R]:
     if config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
 
+    log_compilation()
     # numba reads CACHE_DIR when a function is decorated. Restore the user's setting afterwards.
     folder = cache_folder()
     users_own = config.CACHE_DIR
@@ -73,31 +67,8 @@ def _compiled(function: Callable[P, R], *, inline: str) -> Callable[P, R]:
     finally:
         config.CACHE_DIR = users_own
     if folder is not None:
-        _skip_declarations(compiled)
         _use_unique_names(compiled)
-    _KERNELS.append(compiled)
     return compiled
-
-
-def _skip_declarations(compiled: Any) -> None:
-    """Make numba load cached machine code without importing its declarations of functions.
-
-    numba imports all declarations before it looks into the cache. This takes 0.3 of the 1.0 seconds
-    of CPU time of `mask-stats` on a small folder, in each command and worker. Loaded code needs
-    only the runtime of numba. Before a compilation, numba imports the declarations anyway.
-    """
-    stored = compiled._cache
-
-    def load_overload(signature: Any, context: Any) -> Any:
-        local_cpu.rtsys.initialize(context)
-        with stored._guard_against_spurious_io_errors():
-            return stored._load_overload(signature, context)
-
-    # Private attributes of numba, which has no public option for this. If a version of numba lacks
-    # them, its own method is kept.
-    known = (stored, "_load_overload"), (stored, "_guard_against_spurious_io_errors")
-    if all(hasattr(*place) for place in (*known, (local_cpu, "rtsys"))):
-        stored.load_overload = load_overload
 
 
 def _use_unique_names(compiled: Any) -> None:
@@ -108,7 +79,8 @@ def _use_unique_names(compiled: Any) -> None:
     code of the other, which would be called with arrays of the wrong type from then on. With unique
     names, only one of two indices is lost, and its code is compiled again.
     """
-    # Private attributes of numba, as above.
+    # Private attributes of numba, which has no public option for this. If a version of numba lacks
+    # them, its own names are kept.
     file: Any = getattr(compiled._cache, "_cache_file", None)
     if not (hasattr(file, "_data_name") and hasattr(file, "_index_name")):
         return
@@ -121,57 +93,20 @@ def _use_unique_names(compiled: Any) -> None:
     file._data_name = data_name
 
 
-# Progress messages --------------------------------------------------------------------------------
-
-
-class _Listener:
-    """Listener to numba's compilations. Functions from the cache cause no event."""
-
-    def notify(self, event: Any) -> None:
-        """Log a message if a kernel of this package is being compiled."""
-        if event.data["dispatcher"].py_func.__module__.startswith("mslm_data."):
-            log_compilation()
-
-
-events.Listener.register(_Listener)
-events.register("numba:compile", _Listener())
-
-
 @cache
 def log_compilation() -> None:
-    """Log that kernels are being compiled, once per process."""
-    if cache_folder() is None:
+    """Log that kernels will be compiled, once per process; nothing if some are in the cache."""
+    if config.DISABLE_JIT:
+        return
+
+    folder = cache_folder()
+    if folder is None:
         note_to_who_waits(
             "compiling kernels, which takes some seconds in each run, since there is no safe cache "
             "folder; set MSLM_DATA_CACHE to a folder that only you can write to"
         )
-    else:
+    elif not any(folder.rglob("*.nbi")):
         note_to_who_waits("compiling kernels, once after an installation; this takes some seconds")
-
-
-def log_compilation_of_workers() -> None:
-    """Log that worker processes will compile kernels, if none is cached."""
-    folder = cache_folder()
-    if not config.DISABLE_JIT and (folder is None or not any(folder.rglob("*.nbi"))):
-        log_compilation()
-
-
-def load_compiled() -> None:
-    """Load the machine code of all imported kernels from the cache.
-
-    Processes forked from this one share it. Otherwise each process loads a kernel at its first
-    call.
-    """
-    for dispatcher in _KERNELS:
-        # Private attributes of numba, which has no public way to list cached code. If a version of
-        # numba lacks them, nothing is loaded here.
-        with suppress(Exception):
-            stored = dispatcher._cache
-            codegen = dispatcher.targetctx.codegen()
-            for key in stored._cache_file._load_index():
-                signature = key[0]
-                if stored._index_key(signature, codegen) == key:  # compiled for this CPU
-                    dispatcher.compile(signature)
 
 
 # Cache folder -------------------------------------------------------------------------------------

@@ -158,20 +158,10 @@ def test_kernel__logs_that_there_is_no_cache_folder(tmp_path):
     assert message.count("\n") == 0
 
 
-@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__ignores_functions_of_other_packages(tmp_path):
+def test_log_compilation__is_silent_with_a_full_cache(filled, tmp_path):
     code = CALLED.partition("from mslm")[0] + (
-        "from mslm_data.kernels import _jit\nimport numba\nnumba.njit(lambda x: x + 1)(1)"
-    )
-
-    assert run_python(code, tmp_path) == ""
-
-
-@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_log_compilation_of_workers__is_silent_with_a_full_cache(filled, tmp_path):
-    code = CALLED.partition("from mslm")[0] + (
-        "from mslm_data.kernels import _jit\n_jit.log_compilation_of_workers()"
+        "from mslm_data.kernels import _jit\n_jit.log_compilation()"
     )
 
     before = run_python(code, tmp_path)
@@ -179,55 +169,6 @@ def test_log_compilation_of_workers__is_silent_with_a_full_cache(filled, tmp_pat
 
     assert before.startswith("compiling kernels, once after an installation")
     assert after == ""
-
-
-@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_load_compiled__loads_from_the_cache_without_compiling(filled, tmp_path):
-    code = """
-import logging, sys
-logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-from mslm_data.kernels import _jit, rng
-_jit.load_compiled()
-print(len(rng.name_streams.overloads), sum(rng.name_streams.stats.cache_hits.values()))
-"""
-
-    before = run_python(code, tmp_path)
-    after = run_python(code, filled[0])
-
-    assert (before, after) == ("0 0", "2 2")
-
-
-DECLARATIONS = "numba.typed.typeddict"
-"""One of the modules that numba reads before it compiles anything."""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(NO_JIT, reason="numba is not asked without the JIT")
-def test_kernel__loads_without_importing_declarations(filled):
-    said = f"print({DECLARATIONS!r} in sys.modules, 'scipy.linalg' in sys.modules)\n"
-
-    assert run_python(CALLED + said, filled[0]) == "False False"
-
-
-@pytest.mark.long
-@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__is_loaded_before_another_is_compiled(tmp_path):
-    code = CALLED + (
-        "name_streams(np.arange(2, dtype=np.uint32), 0, 0, 0, out)\n"
-        "print(sum(name_streams.stats.cache_hits.values()), len(name_streams.overloads))\n"
-        f"print({DECLARATIONS!r} in sys.modules)\n"
-        "import numba\n"
-        "found = numba.njit(lambda x: np.cov(x))(np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 4.0]]))\n"
-        "print(found.ravel().tolist())\n"
-    )
-    pytest.importorskip("scipy")
-    run_python(CALLED, tmp_path)
-
-    _, counts, declared, found = run_python(code, tmp_path).splitlines()
-
-    assert counts == "2 3"
-    assert declared == "True"
-    assert found.startswith("[1.0, 2.0, 2.0, 4.33")
 
 
 FIRST_COMMANDS = """

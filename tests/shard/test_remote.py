@@ -97,7 +97,7 @@ def test_load__loads_kernels_during_the_download_of_the_manifest(
         return data
 
     Faulty.faults[MANIFEST] = [slow]
-    monkeypatch.setattr(loading, "load_compiled", both.wait)
+    monkeypatch.setattr(loading, "_load_batch_kernels", both.wait)
 
     load(url)
 

@@ -19,7 +19,7 @@ import torch
 from accelerate import Accelerator
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MslmModel
+from mslm_data.torch import MaskedDataset, MslmModel, loss_weights
 
 
 def main() -> None:
@@ -43,13 +43,12 @@ def main() -> None:
     loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
-    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))
     model = MslmModel.wrap(
         arguments.model,
         tokenizer=shards.tokenizer,
         labels=shards.labels,
-        w_elm=w_elm,
-        w_blm=w_blm,
+        **weights,
     )
     model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)

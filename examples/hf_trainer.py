@@ -18,7 +18,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
+from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer, loss_weights
 
 
 def main() -> None:
@@ -37,13 +37,12 @@ def main() -> None:
     data = MaskedDataset(shards["train"], strategy, seed=0)
     held_out = MaskedDataset(shards["validation"], strategy, seed=0, static=True)
 
-    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))
     model = MslmModel.wrap(
         arguments.model,
         tokenizer=shards.tokenizer,
         labels=shards.labels,
-        w_elm=w_elm,
-        w_blm=w_blm,
+        **weights,
     )
 
     trainer = MslmTrainer(
@@ -55,7 +54,6 @@ def main() -> None:
             learning_rate=5e-5,
             # On CPUs, processes otherwise train separate models, each on all rows.
             use_cpu=not torch.cuda.is_available(),
-            label_names=["labels"],
             report_to=[],
         ),
         train_dataset=data.loader(batch_tokens=arguments.batch_tokens, bucketed=True),

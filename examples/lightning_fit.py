@@ -18,7 +18,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MslmModel
+from mslm_data.torch import MaskedDataset, MslmModel, loss_weights
 
 
 class Encoder(lightning.LightningModule):
@@ -64,13 +64,12 @@ def main() -> None:
     loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
-    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))
     model = MslmModel.wrap(
         arguments.model,
         tokenizer=shards.tokenizer,
         labels=shards.labels,
-        w_elm=w_elm,
-        w_blm=w_blm,
+        **weights,
     )
     model.train()  # Lightning keeps the evaluation mode of from_pretrained, without dropout
 

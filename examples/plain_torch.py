@@ -5,7 +5,7 @@ r"""Train an encoder on a shard folder in a plain PyTorch loop, and resume after
         --model bert-base-cased
 
 The loader divides rows among processes, in batches of about equal numbers of tokens, so that no
-process waits for another. The model divides its loss by the counts of all processes, so gradients
+process waits for another. The model divides its loss by the tokens of all processes, so gradients
 equal those of one large batch. Run the same command again to resume.
 """
 
@@ -21,7 +21,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MslmModel
+from mslm_data.torch import MaskedDataset, MslmModel, loss_weights
 
 
 def main() -> None:
@@ -42,13 +42,12 @@ def main() -> None:
     loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
 
     torch.manual_seed(0)
-    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))
     model = MslmModel.wrap(
         arguments.model,
         tokenizer=shards.tokenizer,
         labels=shards.labels,
-        w_elm=w_elm,
-        w_blm=w_blm,
+        **weights,
     ).to(device)
     model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)

@@ -26,7 +26,7 @@ from benchmarks.harness import Contestant, Results, in_turn, make_row
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy, mask
 from mslm_data.data.examples import Examples
-from mslm_data.kernels.pad import pad_rows
+from mslm_data.kernels.pad import pad
 from mslm_data.mask.strategy import Strategy
 
 _BATCH = 32
@@ -171,7 +171,8 @@ def _batches(examples: Examples) -> list[tuple[Tensor, Tensor]]:
         padded = []
         for column, fill in ((examples.input_ids, 0), (examples.word_ids, -1)):
             out = np.empty((len(rows), width), np.int64)
-            pad_rows(rows, column.offsets, column.values, fill, out)
+            bounds = np.arange(len(rows) + 1)
+            pad(rows, bounds, column.offsets, column.values, fill, out)
             padded.append(torch.from_numpy(out))
         batches.append((padded[0], padded[1] >= 0))
     return batches

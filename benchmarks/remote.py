@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import UserList
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ import numpy as np
 from benchmarks import elsewhere, inputs
 from benchmarks.harness import AbsentError, same
 from benchmarks.report import commit, machine, markdown_table
-from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
+from mslm_data.batches.batch_options import BatchOptions
+from mslm_data.batches.plan import epoch_blocks, plan_epoch
 
 DELAY_S = 0.05
 COPIES = 20
@@ -233,17 +235,28 @@ def _page(
     return "\n".join(lines) + "\n"
 
 
+class _Sharded(UserList[int]):
+    """Rows of 64 shards."""
+
+    shard_rows = (4000,) * 64
+
+
 def _distances() -> list[tuple[str, ...]]:
     """Return for each order the quantiles of the distances of neighbours, in both directions."""
-    orders: dict[str, RowOrder] = {
-        f'`shuffle="shards", open_shards={count}`': ByShards((4000,) * 64, count)
+    orders = {
+        f'`shuffle="shards", open_shards={count}`': BatchOptions(
+            shuffle="shards", open_shards=count, bucketed=False
+        )
         for count in (1, 4, 16, 64)
     }
-    orders["`shuffle=True`"] = Shuffled(64 * 4000)
+    orders["`shuffle=True`"] = BatchOptions(bucketed=False)
 
     rows = []
-    for name, order in orders.items():
-        numbers = order.rows(0, order.size, seed=0, epoch=0)
+    for name, options in orders.items():
+        split = _Sharded(range(64 * 4000))
+        blocks = range(epoch_blocks(split, options, 0))
+        plans = [plan_epoch(split, options, 0, block=block) for block in blocks]
+        numbers = np.concatenate([plan.rows for plan in plans]).astype(np.int64)
         both_directions = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))
         quantiles = [np.quantile(distances, (0.1, 0.5, 0.9)) for distances in both_directions]
         rows.append((name, *(", ".join(f"{value:,.0f}" for value in row) for row in quantiles)))

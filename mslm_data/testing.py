@@ -691,34 +691,50 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             epoch are compared too.
 
     Raises:
-        AssertionError: There are no batches, or a restored loader gives too few or another one. The
-            message names the batch and the fields that differ.
+        AssertionError: There are no batches, or a restored loader gives too few or another one, or
+            ends a pass elsewhere. The message names the batch and the fields that differ.
     """
     loader = make_loader()
     states = [_checkpoint(loader)]
-    batches: list[dict[str, str]] = []
-    for batch in _batches(loader, epochs):
-        batches.append(batch)
-        states.append(_checkpoint(loader))
-    _require(bool(batches), "expected batches, got none")
+    passes: list[list[dict[str, str]]] = []
+    for _ in range(epochs):
+        passes.append([])
+        for batch in _batches(loader):
+            passes[-1].append(batch)
+            states.append(_checkpoint(loader))
+    _require(len(states) > 1, "expected batches, got none")
 
     # The position after the last batch is that of a further epoch, which is not compared.
     for number, state in enumerate(states[:-1]):
         restored = make_loader()
         restored.load_state_dict(state)
-        expected = batches[number:]
-        rest = list(islice(_batches(restored, epochs + 1), len(expected)))
-        for place, (batch, other) in enumerate(zip(expected, rest, strict=False), number):
-            names = batch.keys() | other.keys()
-            differing = sorted(name for name in names if batch.get(name) != other.get(name))
+        place = number
+        for expected in _passes_after(passes, number):
+            rest = list(_batches(restored))
             _require(
-                not differing,
-                f"restored after {number} batches: batch {place} differs in {', '.join(differing)}",
+                len(rest) == len(expected),
+                f"restored after {number} batches: expected a pass of {len(expected)}, got "
+                f"{len(rest)}",
             )
-        _require(
-            len(rest) == len(expected),
-            f"restored after {number} batches: expected {len(expected)} more, got {len(rest)}",
-        )
+            for batch, other in zip(expected, rest, strict=True):
+                names = batch.keys() | other.keys()
+                differing = sorted(name for name in names if batch.get(name) != other.get(name))
+                _require(
+                    not differing,
+                    f"restored after {number} batches: batch {place} differs in "
+                    f"{', '.join(differing)}",
+                )
+                place += 1
+
+
+def _passes_after(
+    passes: Sequence[list[dict[str, str]]], number: int
+) -> Iterator[list[dict[str, str]]]:
+    """Yield the rest of each pass after some batches. A complete pass is not continued."""
+    for batches in passes:
+        if number < len(batches):
+            yield batches[number:]
+        number = max(number - len(batches), 0)
 
 
 def _checkpoint(loader: Any) -> Any:
@@ -726,12 +742,11 @@ def _checkpoint(loader: Any) -> Any:
     return copy.deepcopy(loader.state_dict())
 
 
-def _batches(loader: Any, epochs: int) -> Iterator[dict[str, str]]:
-    """Yield batches as name -> dtype and values."""
-    for _ in range(epochs):
-        for batch in loader:
-            _require(isinstance(batch, Mapping), f"expected dicts of arrays, got {type(batch)}")
-            yield {name: _describe(name, value) for name, value in batch.items()}
+def _batches(loader: Any) -> Iterator[dict[str, str]]:
+    """Yield the batches of a pass as name -> dtype and values."""
+    for batch in loader:
+        _require(isinstance(batch, Mapping), f"expected dicts of arrays, got {type(batch)}")
+        yield {name: _describe(name, value) for name, value in batch.items()}
 
 
 def _describe(name: str, value: Any) -> str:

@@ -506,11 +506,14 @@ class Counting:
         self.state = {"epoch": 0, "batch": 0}
 
     def __iter__(self) -> Iterator[Any]:
-        while self.state["batch"] < 4:
-            number = 10 * self.state["epoch"] + self.state["batch"]
-            self.state["batch"] += 1
+        for batch in range(self.state["batch"], 4):
+            number = 10 * self.state["epoch"] + batch
+            self.state = {"epoch": self.state["epoch"], "batch": batch + 1}
+            if self.state["batch"] == 4 and self.flaw != "empty":
+                self.state = {"epoch": self.state["epoch"] + 1, "batch": 0}
             yield {"input_ids": np.array([number]), "extra": number, "text": "text"}
-        self.state = {"epoch": self.state["epoch"] + 1, "batch": 0}
+        if self.flaw == "empty":
+            self.state = {"epoch": self.state["epoch"] + 1, "batch": 0}
 
     def state_dict(self) -> dict[str, int]:
         return self.state
@@ -530,7 +533,8 @@ def test_assert_resumes__detects_errors() -> None:
     for flaw, message in (
         ("epoch", r"restored after 5 batches: batch 5 differs in extra, input_ids$"),
         ("repeats", r"restored after 1 batches: batch 1 differs in extra, input_ids$"),
-        ("ends", r"restored after 0 batches: batch 0 differs"),
+        ("ends", r"restored after 0 batches: expected a pass of 4, got 0$"),
+        ("empty", r"restored after 4 batches: expected a pass of 4, got 0$"),
     ):
         with pytest.raises(AssertionError, match=message):
             assert_resumes(lambda flaw=flaw: Counting(flaw))
@@ -546,7 +550,9 @@ def test_assert_resumes__detects_a_loader_that_ends() -> None:
         def load_state_dict(self, state: dict[str, int]) -> None:
             self.flaw = "restored"
 
-    with pytest.raises(AssertionError, match="restored after 0 batches: expected 8 more, got 0"):
+    with pytest.raises(
+        AssertionError, match="restored after 0 batches: expected a pass of 4, got 0"
+    ):
         assert_resumes(Ending)
 
 

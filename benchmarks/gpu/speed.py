@@ -46,7 +46,7 @@ RATE, SENTENCES, NOTES, OUTSIDE = "tokens/s", 2.5, 1.3, 2.0
 percentage of the time outside the model."""
 
 PADDED, GROUPED = "Trainer, rows padded", "Trainer, rows put together"
-BUCKETS, FLAT, PACKED = "buckets", "flat rows", "packed rows"
+BUCKETS, FLAT = "buckets", "flat rows"
 _CACHED = 32
 """Number of batches cached on the GPU, to time the model without loading."""
 _LOADED, _LOADING_SECONDS = 300, 1.5
@@ -78,7 +78,7 @@ class Subject:
         shards: The rows.
         rows: Rows of a padded batch.
         tokens: Tokens of a flat batch, about those of a padded batch.
-        width: Tokens of a packed row.
+        width: Tokens of a row of the peer that puts rows together.
         compiled: Whether to use `torch.compile`. Default: False.
         collated: The peer's collator.
     """
@@ -148,12 +148,10 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
     tokens, width = subject.tokens, subject.width
     # Rounding flat rows up to multiples of 64 tokens limits the number of compiled shapes.
     flat = {"batch_tokens": tokens, "flat": True, "multiple_of": 64}
-    packed = {"batch_size": max(1, round(tokens / width)), "row_tokens": width}
     forms = {
         PADDED: Form(),
         FLAT: Form(shape=flat),
-        PACKED: Form(shape=packed),
-        BUCKETS: Form(shape={"batch_size": subject.rows, "bucketed": True}),
+        BUCKETS: Form(shape={"batch_size": subject.rows}),
         GROUPED: Form(group=width),
     }
     if not subject.compiled:
@@ -163,8 +161,7 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
     return Part(
         title=f"Training {subject.encoder} on {corpus}{', compiled' if subject.compiled else ''}",
         about=[
-            f"about {tokens:,} tokens a step: {subject.rows} rows, or a flat row, or packed rows "
-            f"of {width}",
+            f"about {tokens:,} tokens a step: {subject.rows} rows, or a flat row",
             "no dropout of attention weights",
             *(["`torch_compile=True`, with dynamic shapes"] if subject.compiled else []),
         ],
@@ -174,7 +171,7 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
 
 
 def _goals(corpus: str, times: float) -> dict[str, Any]:
-    ours = (FLAT, PACKED) if corpus != "sentences" else (FLAT, PACKED, BUCKETS)
+    ours = (FLAT,) if corpus != "sentences" else (FLAT, BUCKETS)
 
     def faster(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
         peer = rows[PADDED][RATE]

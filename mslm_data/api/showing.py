@@ -29,7 +29,7 @@ class Drawing:
     """Rows drawn for a notebook, once per strategy.
 
     Attributes:
-        rows: Numbers of the rows; for a mix, within its epoch.
+        rows: Numbers of the rows; a mix has the rows of its splits, one after the other.
         strategies: Names of the strategies; empty for rows with mentions only.
         html: The drawing, as HTML with its own style sheet.
     """
@@ -86,9 +86,8 @@ def show(
                 "show_text=True to show it"
             )
 
-    # In a mix, the rows of an epoch depend on the seed and the epoch.
-    chosen = _chosen(split, rows, seed=seed)
-    examples = split.take(split.epoch_rows(chosen, seed=seed, epoch=epoch))
+    chosen = _chosen(split, rows)
+    examples = split.take(chosen)
 
     sentences = Sentences(
         examples=examples,
@@ -104,13 +103,13 @@ def show(
     return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=notebook_html(drawn))
 
 
-def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
+def _chosen(split: Rows, rows: Any) -> npt.NDArray[np.int64]:
     """Return the row numbers, int64, for a number of rows or a list."""
     if not is_integer(rows):
-        return check_rows(rows, len(split))
+        return check_rows(rows, split.stored)
     if rows < 1:
         raise ValueError(f"rows: expected at least 1, or the numbers of rows, got {rows}")
-    return choose_rows(split, int(rows), seed=seed)
+    return choose_rows(split, int(rows))
 
 
 def _words_of(split: Split) -> tokenizers.Tokenizer:

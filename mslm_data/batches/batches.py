@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
+from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, check_size
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import check_split, mask_batches, strategy_for
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.mask.strategy import Strategy
+from mslm_data.shard.row_numbers import is_integer
 from mslm_data.shard.split import Rows
 
 
@@ -26,8 +27,7 @@ class Batches:
     number within the epoch. `MaskedDataset.loader` with the same options has the same batches and
     states.
 
-    For masking rates that follow training, the step is the number of batches so far, over all
-    epochs, and `EpochOrder.tokens_before` counts the tokens.
+    For masking rates that follow training, steps and tokens are counted over all epochs and ranks.
 
     `mslm_data.batches.collate.Batch` describes the arrays and their shapes.
     """
@@ -39,15 +39,16 @@ class Batches:
         *,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
-        row_tokens: int | None = None,
         flat: bool = False,
         seed: int = 0,
         epoch: int = 0,
         shuffle: bool | Literal["shards"] = True,
         open_shards: int = OPEN_SHARDS,
-        bucketed: bool = False,
+        bucketed: bool | None = None,
         drop_last: bool = False,
         multiple_of: int = 1,
+        rank: int = 0,
+        world: int = 1,
     ) -> None:
         """Configure the batches. No row is read before the iteration.
 
@@ -59,12 +60,13 @@ class Batches:
                 default options.
             seed: Seed of the order and the masks, in `[0, 2**63)`. Default: 0.
             epoch: First epoch, in `[0, 2**63)`. Default: 0.
+            rank: The rank of this process, in `[0, world)`, to train on several. Default: 0.
+            world: Number of ranks. Default: 1.
 
         Raises:
             TypeError: `split` is not a split or mix, or `strategy` not a strategy, name or path.
-            ValueError: An invalid option or epoch, an unknown strategy, or a strategy with score
-                columns for a mix. During iteration: a row is longer than `row_tokens` or
-                `batch_tokens`.
+            ValueError: An invalid option, epoch or rank, an unknown strategy, or a strategy with
+                score columns for a mix. During iteration: a row is longer than `batch_tokens`.
             VocabularyError: A lexicon or score column of the strategy is missing or damaged, or was
                 made with another tokenizer.
         """
@@ -74,7 +76,6 @@ class Batches:
         self._options = BatchOptions(
             batch_size=batch_size,
             batch_tokens=batch_tokens,
-            row_tokens=row_tokens,
             flat=flat,
             multiple_of=multiple_of,
             shuffle=shuffle,
@@ -83,8 +84,12 @@ class Batches:
             drop_last=drop_last,
             seed=seed,
         )
-        self._order = EpochOrder.from_options(split, self._options)
-        self._cursor = Cursor(self._order, epoch)
+        check_size("world", world)
+        if not is_integer(rank) or not 0 <= rank < world:
+            raise ValueError(f"rank: expected an integer from 0 to {world - 1}, got {rank!r}")
+        self._rank = rank
+        self._world = world
+        self._cursor = Cursor(EpochOrder(split, self._options), epoch)
 
     @property
     def epoch(self) -> int:
@@ -98,10 +103,10 @@ class Batches:
     def __len__(self) -> int:
         """Return the number of batches of this epoch, including those before a resume.
 
-        With `batch_tokens` or `row_tokens` this reads the length of every row. All shards of a
-        remote split are downloaded.
+        With `batch_tokens`, this reads the length of every row, and downloads all shards of a
+        remote split. With `batch_tokens` and `shuffle="shards"`, it is an estimate.
         """
-        return self._cursor.steps()
+        return self._cursor.steps(self._world)
 
     def __iter__(self) -> Iterator[Batch]:
         self._cursor.rewind()
@@ -110,28 +115,24 @@ class Batches:
 
     def _pass(self) -> Iterator[Batch]:
         """Yield batches from the cursor's position to the end of its epoch."""
-        steps = self._cursor.begin()
+        steps = self._cursor.begin(rank=self._rank, world=self._world)
         batches = mask_batches(
             self._split,
             self._strategy,
             steps,
-            order=self._order,
-            begin=self._cursor.place,
-            seed=self._options.seed,
+            options=self._options,
             mask_epoch=self._cursor.epoch,
         )
-        for masked, places, packs in batches:
+        for masked, places in batches:
             self._cursor.count()
-            yield masked.batch(places, packs=packs, options=self._options)
+            yield masked.batch(places, options=self._options)
 
     def __repr__(self) -> str:
-        place = self._cursor.state_dict()
-
-        size = self._options.describe_size()
+        state = self._cursor.state_dict()
 
         return (
-            f"Batches({self._cursor.steps_in_words()} of {size} from {self._split!r}; "
-            f"epoch {place['epoch']}, {place['steps']:,} given)"
+            f"Batches({self._options.describe_size()} each from {self._split!r}; "
+            f"epoch {state['epoch']}, {state['batch']:,} given)"
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -139,7 +140,7 @@ class Batches:
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume at a state. `batch_size` may differ, unless batches are bucketed or by tokens.
+        """Resume at a state, on any number of ranks. After the end of an epoch, resume at the next.
 
         Raises:
             ValueError: The state is damaged, or belongs to other rows or options, so rows would be

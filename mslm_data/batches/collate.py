@@ -11,15 +11,8 @@ import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.data.examples import Examples, concatenate
-from mslm_data.data.ragged import Array, Ragged
-from mslm_data.kernels.pad import (
-    measure_rows,
-    number_packed,
-    pad_masked,
-    pad_rates,
-    pad_spans,
-    pad_tags,
-)
+from mslm_data.data.ragged import Array, Ragged, count_up, make_offsets
+from mslm_data.kernels.pad import IGNORED, pad
 from mslm_data.mask.strategy import Strategy
 
 PADDED = BatchOptions()
@@ -41,16 +34,15 @@ Batch: TypeAlias = dict[str, Array]
 * `doc_labels`: int64 `[B]`, labels of the documents, -1 for none. Only from shards with document
   labels.
 
-With packing, each of the B rows holds several rows of the split, R in all. `keys` and `doc_labels`
-are `[R]`. `mask_rates` is `[B, L]`, the rate of each token's row, 1 on padding. Mentions are in
-tokens of the packed row. There are more arrays:
+With `flat`, B is 1, and the flat row holds R rows of the split. `keys` and `doc_labels` are `[R]`.
+`mask_rates` is `[1, L]`, the rate of each token's row, 1 on padding. Mentions are in tokens of the
+flat row. There are more arrays:
 
-* `position_ids`: int64 `[B, L]`, position within the original row, 0 on padding.
-* `sequence_ids`: int64 `[B, L]`, number of the original row within the packed row, -1 on padding.
+* `position_ids`: int64 `[1, L]`, position within the original row, 0 on padding.
+* `sequence_ids`: int64 `[1, L]`, number of the original row within the flat row, -1 on padding.
 * `cu_seq_lens_q`, `cu_seq_lens_k`: int32 `[R + 1]`, offsets of the original rows, for
-  FlashAttention. Only with `flat`.
-* `max_length_q`, `max_length_k`: int64 `[]`, length of the longest original row. Only with
-  `flat`."""
+  FlashAttention.
+* `max_length_q`, `max_length_k`: int64 `[]`, length of the longest original row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,102 +103,87 @@ class Masked:
         self,
         rows: npt.NDArray[np.int64] | None = None,
         *,
-        packs: npt.NDArray[np.int64] | None = None,
         options: BatchOptions = PADDED,
     ) -> Batch:
-        """Pad rows to a batch.
+        """Pad rows to a batch, or concatenate them to a flat row.
 
         Args:
             rows: int64 `[R]`, indices of the rows to take, in order. Default: all.
-            packs: int64 `[B + 1]`, offsets of the packed rows into `rows`. Default: no packing.
-            options: Options that determine the width: `row_tokens`, or else the length of the
-                longest row, rounded up to a multiple of `multiple_of`.
+            options: Options of the form: `flat` and `multiple_of`.
         """
         examples = self.examples
         if rows is None:
             rows = np.arange(len(examples))
-        bounds = np.arange(len(rows) + 1) if packs is None else packs
-        size = len(bounds) - 1
-        offsets = examples.input_ids.offsets
-        span_offsets = examples.span_starts.offsets
+        lengths = _lengths(examples.input_ids.offsets, rows)
+        counts = _lengths(examples.span_starts.offsets, rows)
 
-        # Width of the batch, in tokens and mentions.
-        maxima = np.empty(2, np.int64)
-        measure_rows(rows, bounds, offsets, span_offsets, maxima)
-        longest, mentions = maxima.tolist()
-        width = options.width(longest)
+        # Each line has one row, a flat row all of them.
+        bounds = np.array([0, len(rows)]) if options.flat else np.arange(len(rows) + 1)
+        if options.flat:
+            width = options.width(int(lengths.sum()))
+            mentions = int(counts.sum())
+        else:
+            width = options.width(int(lengths.max(initial=0)))
+            mentions = int(counts.max(initial=0))
 
-        # One allocation for input_ids, attention_mask, labels and bio.
-        tokens = np.empty((4, size, width), np.int64)
-        kinds_padded = np.empty((size, width), np.uint8)
-        pad = max(examples.ids.pad, 0)
-        pad_masked(
-            rows,
-            bounds,
-            offsets,
-            examples.input_ids.values,
-            self.corrupted.values,
-            self.kinds.values,
-            pad,
-            tokens,
-        )
-        pad_tags(
-            rows,
-            bounds,
-            offsets,
-            examples.bio.values,
-            examples.word_ids.values,
-            self.kinds.values,
-            tokens[3],
-            kinds_padded,
-        )
+        def gather(column: Ragged, fill: int, size: int, dtype: type = np.int64) -> Array:
+            out: Array = np.empty((len(bounds) - 1, size), dtype)
+            pad(rows, bounds, column.offsets, column.values, fill, out)
+            return out
 
-        spans = np.empty((3, size, mentions), np.int64)
-        pad_spans(
-            rows,
-            bounds,
-            offsets,
-            span_offsets,
-            examples.span_starts.values,
-            examples.span_ends.values,
-            examples.span_labels.values,
-            spans,
-        )
-
+        # A word number of -1 is a special token or padding.
+        kinds = gather(self.kinds, 0, width, np.uint8)
+        original = gather(examples.input_ids, IGNORED, width)
+        tags = gather(examples.bio, IGNORED, width)
+        words = gather(examples.word_ids, -1, width, np.int32)
         batch = {
-            "input_ids": tokens[0],
-            "attention_mask": tokens[1],
-            "labels": tokens[2],
-            "mask_kinds": kinds_padded,
-            "bio": tokens[3],
-            "span_starts": spans[0],
-            "span_ends": spans[1],
-            "span_labels": spans[2],
+            "input_ids": gather(self.corrupted, max(examples.ids.pad, 0), width),
+            "attention_mask": (original != IGNORED).astype(np.int64),
+            "labels": np.where(kinds != 0, original, IGNORED),
+            "mask_kinds": kinds,
+            "bio": np.where(words >= 0, tags, IGNORED),
+            "span_starts": gather(examples.span_starts, -1, mentions),
+            "span_ends": gather(examples.span_ends, -1, mentions),
+            "span_labels": gather(examples.span_labels, -1, mentions),
             "keys": examples.keys[rows],
         }
         if examples.doc_labels is not None:
             batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
         if self.rates is not None:
             batch["mask_rates"] = self.rates[rows]
-            if packs is not None:
-                batch["mask_rates"] = np.empty((size, width), np.float32)
-                pad_rates(rows, packs, offsets, self.rates, batch["mask_rates"])
-        if packs is not None:
-            numbers = np.empty((2, size, width), np.int64)
-            number_packed(rows, packs, offsets, numbers)
-            batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
-            if options.flat:
-                batch |= _flash_attention_args(examples.input_ids.lengths[rows])
+        if options.flat:
+            _make_flat(batch, lengths, counts, width)
         return batch
 
 
-def _flash_attention_args(lengths: npt.NDArray[np.int64]) -> Batch:
-    bounds = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=bounds[1:])
+def _lengths(offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    lengths: npt.NDArray[np.int64] = offsets[rows + 1] - offsets[rows]
+    return lengths
+
+
+def _make_flat(
+    batch: Batch, lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], width: int
+) -> None:
+    """Add the arrays of a flat row to its batch, and move its mentions.
+
+    Args:
+        batch: The batch, changed.
+        lengths: int64 `[R]`, number of tokens of each row.
+        counts: int64 `[R]`, number of mentions of each row.
+        width: Number of tokens of the flat row, with padding.
+    """
+    bounds = make_offsets(lengths)
+    for name in ("span_starts", "span_ends"):
+        batch[name] += np.repeat(bounds[:-1], counts)
+
+    def fill_up(values: Array, fill: int) -> Array:
+        return np.pad(values, (0, width - len(values)), constant_values=fill)[None]
+
+    batch["position_ids"] = fill_up(count_up(0, lengths), 0)
+    batch["sequence_ids"] = fill_up(np.repeat(np.arange(len(lengths)), lengths), -1)
+    if "mask_rates" in batch:
+        batch["mask_rates"] = fill_up(np.repeat(batch["mask_rates"], lengths), 1)
+
+    batch["cu_seq_lens_q"] = batch["cu_seq_lens_k"] = bounds.astype(np.int32)
     longest = np.array(lengths.max(initial=0), np.int64)
-    return {
-        "cu_seq_lens_q": bounds,
-        "cu_seq_lens_k": bounds,
-        "max_length_q": longest,
-        "max_length_k": longest,
-    }
+    batch["max_length_q"] = batch["max_length_k"] = longest

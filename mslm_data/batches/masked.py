@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.ahead import prefetch_shards
-from mslm_data.batches.batch_options import BatchOptions, RowNumbers
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.collate import Masked
-from mslm_data.batches.order import EpochOrder, Place, Step
+from mslm_data.batches.mix import with_rounds
+from mslm_data.batches.order import Step
 from mslm_data.data.examples import Examples
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
@@ -29,8 +29,6 @@ TOKENS_AT_ONCE = 1 << 17
 With fewer, the overhead of Python dominates; with more, the arrays do not fit into the cache of a
 core.
 """
-_GROWTH = 8
-"""Factor by which the number of batches per call grows, from 1, while shards are prefetched."""
 
 
 class PlacedBatch(NamedTuple):
@@ -39,12 +37,10 @@ class PlacedBatch(NamedTuple):
     Attributes:
         masked: Rows of the group.
         places: int64 `[R]`, indices of the batch's rows in the group.
-        packs: int64 `[B + 1]`, offsets of the packed rows into `places`; None without packing.
     """
 
     masked: Masked
     places: npt.NDArray[np.int64]
-    packs: npt.NDArray[np.int64] | None
 
 
 def mask_batches(
@@ -52,9 +48,7 @@ def mask_batches(
     strategy: Strategy,
     steps: Iterator[Step],
     *,
-    order: EpochOrder,
-    begin: Place,
-    seed: int,
+    options: BatchOptions,
     mask_epoch: int,
 ) -> Iterator[PlacedBatch]:
     """Read and mask rows, many batches by one call, and yield the batches.
@@ -64,59 +58,37 @@ def mask_batches(
     Args:
         split: The split or mix.
         strategy: The masking strategy.
-        steps: The batches, from `EpochOrder.batches`.
-        order: The order that made `steps`.
-        begin: Position of the first batch; within an epoch after a resume.
-        seed: Seed of the masks, in `[0, 2**63)`.
+        steps: The batches, from `Cursor.begin`.
+        options: Options of the batches; their seed is that of the masks too.
         mask_epoch: Epoch of the masks, in `[0, 2**63)`.
 
     Raises:
         FetchError: A remote shard is unreachable.
         ShardError: A shard is missing or damaged.
     """
-    at_once = _batches_at_once(split, strategy, order.options)
-    place = begin
-    with prefetch_shards(split, order, begin.epoch) as prefetchers:
-        # Shards may have to be downloaded. A single batch waits only for the shards that it reads.
-        count = 1 if prefetchers else at_once
-        while group := list(islice(steps, count)):
-            count = min(_GROWTH * count, at_once)
-            rows = np.concatenate([step.batch.rows for step in group])
-            for prefetcher in prefetchers:
-                prefetcher.reach(place, group[-1].after)
-            examples = gather_rows(split, rows)
-            for prefetcher in prefetchers:
-                prefetcher.fetch_next()
-            place = group[-1].after
+    at_once = _batches_at_once(split, strategy, options)
+    while group := list(islice(steps, at_once)):
+        examples = split.take(np.concatenate([step.rows for step in group]))
+        rounds = [step.rounds for step in group if step.rounds is not None]
+        if rounds:
+            examples = with_rounds(examples, np.concatenate(rounds))
 
-            # `at_once` is 1 for rates that follow training, so a group has one step number.
-            masked = Masked.by_strategy(
-                examples,
-                strategy,
-                seed=seed,
-                epoch=mask_epoch,
-                step=group[0].number,
-                tokens=group[0].tokens,
-            )
-            # Yield the group batch by batch.
-            places = np.arange(len(rows))
-            stop = 0
-            for step in group:
-                start = stop
-                stop += len(step.batch.rows)
-                yield PlacedBatch(masked, places[start:stop], step.batch.packs)
-
-
-def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
-    """Return rows of a split: views of the shard for consecutive rows, otherwise a copy."""
-    # Row numbers of a mix start at its length, so they are no positions for `examples`.
-    may_be_positions = len(rows) > 1 and rows[-1] < len(split)
-
-    # The first test is cheap, and false for nearly all shuffled rows.
-    if may_be_positions and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
-        return split.examples(int(rows[0]), int(rows[-1]) + 1)
-
-    return split.take(rows)
+        # `at_once` is 1 for rates that follow training, so a group has one step number.
+        masked = Masked.by_strategy(
+            examples,
+            strategy,
+            seed=options.seed,
+            epoch=mask_epoch,
+            step=group[0].number,
+            tokens=group[0].tokens,
+        )
+        # Yield the group batch by batch.
+        places = np.arange(len(examples))
+        stop = 0
+        for step in group:
+            start = stop
+            stop += len(step.rows)
+            yield PlacedBatch(masked, places[start:stop])
 
 
 def check_split(split: object) -> None:
@@ -195,7 +167,7 @@ def _batches_at_once(split: Rows, strategy: Strategy, options: BatchOptions) -> 
     if strategy.follows_training:
         return 1
 
-    tokens = options.tokens
+    tokens = options.batch_tokens
     if tokens is None:
         tokens = (options.batch_size or 1) * split.tokens // max(len(split), 1)
     return max(1, min(BATCHES_AT_ONCE, TOKENS_AT_ONCE // max(tokens, 1)))

@@ -32,16 +32,13 @@ _BASE, _ENTITY = 1, 2
 class DrawnRows(Protocol):
     """Protocol of a split or a mix, with the methods needed to choose and draw rows."""
 
-    def __len__(self) -> int: ...
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Return rows by index."""
+    @property
+    def stored(self) -> int:
+        """Number of rows."""
         ...
 
-    def epoch_rows(
-        self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
-    ) -> npt.NDArray[np.int64]:
-        """Return the indices of an epoch's rows."""
+    def take(self, rows: npt.NDArray[np.int64]) -> Examples:
+        """Return rows by number."""
         ...
 
 
@@ -53,8 +50,8 @@ class Planner(Protocol):
         ...
 
 
-def choose_rows(split: DrawnRows, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Choose rows to show, spread over the split, or over epoch 0 of a mix.
+def choose_rows(split: DrawnRows, count: int) -> npt.NDArray[np.int64]:
+    """Choose rows to show, spread over the split or mix.
 
     The split is divided into parts. Each row is the first of its part with a mention and 6 to 60
     tokens, or the part's first row.
@@ -62,18 +59,17 @@ def choose_rows(split: DrawnRows, count: int, *, seed: int = 0) -> npt.NDArray[n
     Args:
         split: The rows.
         count: Number of rows. A smaller split gives fewer.
-        seed: Seed of the training, which determines the rows of a mix. Default: 0.
 
     Returns:
-        Indices of rows, ascending.
+        Row numbers, ascending.
     """
-    count = min(count, len(split))
-    starts = [len(split) * k // count for k in range(count + 1)] if count else []
+    count = min(count, split.stored)
+    starts = [split.stored * k // count for k in range(count + 1)] if count else []
 
     chosen = []
     for start, stop in itertools.pairwise(starts):
         searched = np.arange(start, min(stop, start + _SEARCHED_ROWS))
-        examples = split.take(split.epoch_rows(searched, seed=seed, epoch=0))
+        examples = split.take(searched)
         lengths = examples.input_ids.lengths
         shortest, longest = _USUAL_LENGTHS
         is_usual = (lengths >= shortest) & (lengths <= longest)

@@ -42,8 +42,7 @@ def draw_rows(rows: Rows) -> str:
         return ""
 
     try:
-        chosen = choose_rows(rows, ROWS)
-        examples = rows.take(rows.epoch_rows(chosen, seed=0, epoch=0))
+        examples = rows.take(choose_rows(rows, ROWS))
     except MslmDataError as error:
         return str(macros("parts.html").note(str(error)))
     return Sentences(examples, words, rows.labels).mentions()

@@ -179,15 +179,21 @@ class RemoteShard(Shard):
         return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
 
 
-def fetch_ahead(shard: Shard) -> remote.Background | None:
-    """Start to download a remote shard that is not open. Reading the shard waits for the download.
+def fetch_ahead(shards: Iterable[Shard]) -> remote.Background | None:
+    """Start to download remote shards that are not open, one after the other.
+
+    Reading a shard waits for its download.
 
     Returns:
-        The download; None for a local or open shard.
+        The download; None if all shards are local or open.
     """
-    if isinstance(shard, RemoteShard) and not shard.is_open:
-        return remote.Background(partial(getattr, shard, "path"))
-    return None
+    missing = [shard for shard in shards if isinstance(shard, RemoteShard) and not shard.is_open]
+
+    def download() -> None:
+        for shard in missing:
+            shard.path  # noqa: B018 - downloads the file
+
+    return remote.Background(download) if missing else None
 
 
 def bring(shards: Iterable[Shard]) -> None:

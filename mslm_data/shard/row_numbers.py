@@ -21,8 +21,8 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_rows(rows: Any, stop: int, start: int = 0) -> RowNumbers:
-    """Convert row numbers to int64 `[R]`, and check that all are in `[start, stop)`.
+def check_rows(rows: Any, stop: int) -> RowNumbers:
+    """Convert row numbers to int64 `[R]`, and check that all are in `[0, stop)`.
 
     Raises:
         IndexError: A row is out of range.
@@ -34,11 +34,9 @@ def check_rows(rows: Any, stop: int, start: int = 0) -> RowNumbers:
             f"rows: expected a sequence of whole numbers, got {numbers.dtype} with "
             f"{numbers.ndim} dimensions"
         )
-    if numbers.size and (numbers.min() < start or numbers.max() >= stop):
-        hint = "; convert numbers from 0 by `epoch_rows`" if start else ""
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= stop):
         raise IndexError(
-            f"rows: expected numbers from {start} to {stop - 1}, got {numbers.min()} to "
-            f"{numbers.max()}{hint}"
+            f"rows: expected numbers from 0 to {stop - 1}, got {numbers.min()} to {numbers.max()}"
         )
     return numbers.astype(np.int64, copy=False)
 

@@ -24,11 +24,10 @@ from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
-from mslm_data.io.remote import Background
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
-from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetch_ahead
+from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring
 from mslm_data.shard.row_numbers import (
     RowNumbers,
     check_rows,
@@ -86,30 +85,21 @@ class Rows(ABC):
     def digest(self) -> str | None:
         """Digest of the rows; None for a mix, whose row order has a digest."""
 
-    def epoch_rows(
-        self,
-        rows: RowNumbers,
-        *,
-        seed: int,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
-        epoch: int,  # noqa: ARG002
-    ) -> RowNumbers:
-        """Convert positions within an epoch to row numbers for `take`.
+    @property
+    def stored(self) -> int:
+        """Number of rows to choose from: row numbers are below it. An epoch may take fewer."""
+        return len(self)
 
-        The epochs of a split have the same rows, so its positions are row numbers.
-
-        Args:
-            rows: int64 `[R]` in `[0, len(self))`.
-            seed: Seed in `[0, 2**63)`.
-            epoch: Epoch in `[0, 2**63)`.
-        """
-        return rows
+    @abstractmethod
+    def shards(self, rows: Sequence[int] | RowNumbers) -> list[Shard]:
+        """Return the shards of some rows, without downloading them; see `picks`."""
 
     @abstractmethod
     def picks(self, rows: Sequence[int] | RowNumbers) -> Picks:
         """Group rows by shard, and download the remote shards among these.
 
         Args:
-            rows: `[R]`, row numbers from `epoch_rows` or a `RowOrder`, in any order.
+            rows: `[R]` in `[0, stored)`, in any order.
 
         Raises:
             IndexError: A row is out of range.
@@ -139,7 +129,12 @@ class Rows(ABC):
         return counts
 
     def examples(
-        self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        seed: int = 0,  # noqa: ARG002 - unlike a mix, a split has the same rows in every epoch
+        epoch: int = 0,  # noqa: ARG002
     ) -> Examples:
         """Return rows `[start, stop)` of an epoch; all epochs of a split have the same rows.
 
@@ -153,8 +148,7 @@ class Rows(ABC):
             IndexError: The range is not within `[0, len(self)]`.
             ShardError: A shard is missing or damaged.
         """
-        rows = np.arange(start, resolve_stop(start, stop, len(self)))
-        return self.take(self.epoch_rows(rows, seed=seed, epoch=epoch))
+        return self.take(np.arange(start, resolve_stop(start, stop, len(self))))
 
     def chunks(
         self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0, part: int | None = None
@@ -396,6 +390,14 @@ class Split(Rows):
         bring([shard for shard, _, _ in picks])
         return picks
 
+    def shards(self, rows: Sequence[int] | RowNumbers) -> list[Shard]:
+        """Return the shards of some rows; see `Rows.shards`."""
+        numbers = check_rows(rows, len(self))
+        if self.numbers is not None:
+            numbers = self.numbers[numbers]
+        row_shards = np.searchsorted(self._firsts, numbers, side="right") - 1
+        return [self._shards[shard] for shard in np.unique(row_shards).tolist()]
+
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
         """Return a copy of a selection of rows; see `Rows.take`.
 
@@ -478,10 +480,6 @@ class Split(Rows):
             FetchError: A shard is missing, unreachable, or differs from the manifest.
         """
         bring([self._shards[number] for number in np.flatnonzero(self.shard_rows).tolist()])
-
-    def fetch_ahead(self, shard: int) -> Background | None:
-        """Start to download a remote shard that is not open; return None for other shards."""
-        return fetch_ahead(self._shards[shard])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,16 +13,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.ahead import prefetch_shards
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.order import EpochOrder, Place, Step
+from mslm_data.batches.order import EpochOrder
 from mslm_data.shard.split import Rows
 from mslm_data.stats.tally import check_epochs
 
 Lengths = npt.NDArray[np.int64]
 
-_STEPS_AT_ONCE = 256
-"""Number of steps whose row lengths are read at once."""
+_BATCHES_AT_ONCE = 256
+"""Number of batches whose row lengths are read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,6 @@ class BatchStats:
         epochs: Number of epochs.
         steps: Number of batches.
         rows: Number of rows.
-        packed_rows: Number of packed rows, or None if each row is padded alone.
         tokens: Number of tokens, with special tokens and without padding.
         positions: Number of tokens and padding.
         fewest_tokens: Minimum number of tokens in a step; 0 without steps.
@@ -48,7 +46,6 @@ class BatchStats:
     epochs: int
     steps: int
     rows: int
-    packed_rows: int | None
     tokens: int
     positions: int
     fewest_tokens: int
@@ -71,13 +68,6 @@ class BatchStats:
         return self.tokens / max(self.steps, 1)
 
     @property
-    def rows_per_packed_row(self) -> float | None:
-        """Mean number of rows per packed row, or None if rows are not packed."""
-        if self.packed_rows is None:
-            return None
-        return self.rows / max(self.packed_rows, 1)
-
-    @property
     def padding(self) -> float:
         """Share of padding in all positions; 0 without positions."""
         return (self.positions - self.tokens) / max(self.positions, 1)
@@ -88,7 +78,7 @@ class BatchShape(NamedTuple):
 
     Attributes:
         lines: Number of tokens of each row in each line of the batch, from left to right. A line
-            has one row, or several if rows are packed.
+            has one row, a flat row all rows of its batch.
         width: Width of the batch, in tokens.
     """
 
@@ -126,12 +116,11 @@ def first_batches(
         ValueError: A row is too long for a batch.
         ShardError: A shard is missing or damaged.
     """
-    steps = islice(EpochOrder.from_options(split, options).batches(Place(epoch)), count)
+    batches = islice(_row_lengths(split, EpochOrder(split, options), epoch), count)
     shapes = []
-    for step, lengths in _with_lengths(split, steps):
-        bounds = np.arange(len(lengths) + 1) if step.batch.packs is None else step.batch.packs
-        lines = tuple(tuple(line.tolist()) for line in np.split(lengths, bounds[1:-1]))
-        shapes.append(BatchShape(lines, options.width(max(map(sum, lines)))))
+    for lengths in batches:
+        lines = [tuple(lengths.tolist())] if options.flat else [(n,) for n in lengths.tolist()]
+        shapes.append(BatchShape(tuple(lines), options.width(max(map(sum, lines)))))
     return shapes
 
 
@@ -151,54 +140,47 @@ def batch_stats(
         ShardError: A shard is missing or damaged.
     """
     check_epochs(epochs)
-    order = EpochOrder.from_options(split, options)
+    order = EpochOrder(split, options)
 
-    steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
-    counted = (
-        _counted(lengths, step.batch.packs, options)
-        for step, lengths in _with_lengths(split, islice(steps, max_steps))
-    )
-    # Downloads first what the order reads everywhere; other shards follow as their rows are read.
-    with prefetch_shards(split, order, epoch=0):
-        table = np.fromiter(counted, np.dtype((np.int64, 4)))
-        # Without a step left, `max_steps` has cut nothing.
-        is_whole = next(steps, None) is None
+    batches = chain.from_iterable(_row_lengths(split, order, epoch) for epoch in range(epochs))
+    counted = (_count(lengths, options) for lengths in islice(batches, max_steps))
+    table = np.fromiter(counted, np.dtype((np.int64, 3)))
+    # Without a batch left, `max_steps` has cut nothing.
+    is_whole = next(batches, None) is None
 
-    rows, lines, tokens, positions = table.sum(axis=0).tolist()
+    rows, tokens, positions = table.sum(axis=0).tolist()
     return BatchStats(
         shape=options.describe_size(),
-        bucketed=options.bucketed,
+        bucketed=bool(options.bucketed),
         epochs=epochs,
         steps=len(table),
         rows=rows,
-        packed_rows=lines if options.is_packed else None,
         tokens=tokens,
         positions=positions,
-        fewest_tokens=int(table[:, 2].min()) if len(table) else 0,
-        most_tokens=int(table[:, 2].max(initial=0)),
+        fewest_tokens=int(table[:, 1].min()) if len(table) else 0,
+        most_tokens=int(table[:, 1].max(initial=0)),
         share=1.0 if is_whole else rows / (len(split) * epochs),
     )
 
 
-def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
-    """Yield each step with the lengths of its rows, read for many steps at once."""
-    while group := list(islice(steps, _STEPS_AT_ONCE)):
-        lengths = split.lengths(np.concatenate([step.batch.rows for step in group]))
-        stops = np.cumsum([len(step.batch.rows) for step in group])
-        yield from zip(group, np.split(lengths, stops[:-1]), strict=True)
+def _row_lengths(split: Rows, order: EpochOrder, epoch: int) -> Iterator[Lengths]:
+    """Yield the number of tokens of each row of each batch, read for many batches at once."""
+    for block in range(len(order.bounds(epoch)) - 1):
+        plan = order.plan(epoch, block)
+        for first in range(0, plan.num_batches, _BATCHES_AT_ONCE):
+            bounds = plan.bounds[first : first + _BATCHES_AT_ONCE + 1]
+            lengths = split.lengths(plan.rows[bounds[0] : bounds[-1]])
+            yield from np.split(lengths, bounds[1:-1] - bounds[0])
 
 
-def _counted(
-    lengths: Lengths, packs: npt.NDArray[np.int64] | None, options: BatchOptions
-) -> tuple[int, int, int, int]:
-    """Return the numbers of rows, lines, tokens and positions of a batch.
+def _count(lengths: Lengths, options: BatchOptions) -> tuple[int, int, int]:
+    """Return the numbers of rows, tokens and positions of a batch.
 
     Args:
         lengths: `[R]`, the number of tokens in each row.
-        packs: `[P + 1]`, the first row of each packed row, or None without packing.
-        options: Options that determine the width of a batch.
+        options: Options that determine the form of the batch.
     """
-    line_lengths = lengths if packs is None else np.add.reduceat(lengths, packs[:-1])
-    lines = len(line_lengths)
-    width = options.width(int(line_lengths.max()))
-    return len(lengths), lines, int(lengths.sum()), lines * width
+    tokens = int(lengths.sum())
+    if options.flat:
+        return len(lengths), tokens, options.width(tokens)
+    return len(lengths), tokens, len(lengths) * options.width(int(lengths.max()))

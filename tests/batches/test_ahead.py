@@ -1,4 +1,4 @@
-"""Remote splits: when shards are downloaded and closed, the cache size, and errors."""
+"""Remote splits: when shards are downloaded, and errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import pytest
 
 import mslm_data as md
 from mslm_data.api.loading import load
+from mslm_data.batches import order
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
+from mslm_data.batches.order import EpochOrder
 from mslm_data.errors import FetchError
 from mslm_data.io import remote
 from mslm_data.shard import split as split_module
@@ -33,7 +35,7 @@ STORED: dict[str, Any] = {"shuffle": False, "batch_size": 1}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built folder of about fifteen shards. A window of 64 rows has three or four of them."""
+    """A built folder of about fifteen shards. A window of 64 rows has three to five of them."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     pipeline = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8})
     made.built(out, pipeline=pipeline)
@@ -66,8 +68,16 @@ def shards_of(split: Split, batches: Batches) -> list[int]:
     return [int(np.searchsorted(firsts, number[key], side="right")) for key in keys(batches)]
 
 
-def opened(split: Split) -> list[int]:
-    return [number for number, shard in enumerate(split._shards) if shard.is_open]
+def files_of(rows: Split | Mix, options: dict[str, Any], block: int) -> set[str]:
+    """Return the files of the shards of a block of epoch 0."""
+    of_rows = EpochOrder(rows, BatchOptions(**options))
+    numbers = of_rows._rows_of(0, of_rows.bounds(0), block)
+    return {shard.record.file for shard in rows.shards(numbers)}
+
+
+def downloaded() -> set[str]:
+    """Return the files of the shards that were opened at the server."""
+    return {file for file in Faulty.opened if file.endswith(".arrow")}
 
 
 # Downloads and open shards -------------------------------------------------------------------------------------------
@@ -90,24 +100,28 @@ def test_batches__of_a_remote_split_equal_the_local_ones(
 def test_batches__begin_when_their_own_shards_are_here(
     url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Split, "fetch_ahead", lambda *_: None)
+    monkeypatch.setattr(order, "fetch_ahead", lambda *_: None)
     split = load(url)["train"]
     assert len(split.shard_rows) > 12
 
     next(iter(Batches(split, "joint", **options)))
 
-    assert sum(Faulty.opened[shard.file] for shard in split.record.shards) == 1
+    assert downloaded() == files_of(split, options, 0)
+    assert len(downloaded()) < 6
 
 
-def test_batches__fetch_the_next_shard_while_these_are_read(url: str, cached: Path) -> None:
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_batches__fetch_the_next_block_while_this_one_is_read(
+    url: str, options: dict[str, Any]
+) -> None:
     split = load(url)["train"]
-    batches = iter(Batches(split, "joint", **STORED))
+    batches = iter(Batches(split, "joint", **options))
     next(batches)
+    files = files_of(split, options, 0) | files_of(split, options, 1)
 
-    assert wait_for(lambda: len(list(cached.glob("*.arrow"))) == 2)
+    assert wait_for(lambda: downloaded() == files)
 
-    assert opened(split) == [0]
-    assert [Faulty.opened[shard.file] for shard in split.record.shards[:3]] == [1, 1, 0]
+    assert len(files) < len(split.record.shards)
 
 
 @pytest.mark.parametrize("how", ["dropped", "thrown away"])
@@ -124,7 +138,9 @@ def test_batches__cancel_the_download_of_the_next_shard(
         time.sleep(0.2)
         return data
 
-    Faulty.faults[split.record.shards[1].file] = [slow]
+    here = files_of(split, STORED, 0)
+    for file in files_of(split, STORED, 1) - here:
+        Faulty.faults[file] = [slow]
     batches = iter(Batches(split, "joint", **STORED))
     next(batches)
     assert begun.wait(PATIENCE_S)
@@ -135,7 +151,7 @@ def test_batches__cancel_the_download_of_the_next_shard(
         del batches
         gc.collect()
 
-    assert len(list(cached.glob("*.arrow"))) == 1
+    assert len(list(cached.glob("*.arrow"))) == len(here)
     assert not list(cached.glob("*.mslm.tmp"))
 
 
@@ -154,11 +170,13 @@ def test_batches__resumed_skip_finished_shards(
     list(there)
 
     files = [shard.file for shard in split.record.shards]
-    opened_files = {file for file in files if Faulty.opened[file]}
-    # Rows are put in order by windows of 64, so the shards of one window may come again.
-    assert opened_files >= {files[shard] for shard in whole[given:]}
-    assert opened_files <= {files[shard] for shard in whole[given - 64 :]}
-    assert len(opened_files) < len(files) - 8
+    assert downloaded() >= {files[shard] for shard in whole[given:]}
+    blocks = len(EpochOrder(split, BatchOptions(**options)).bounds(0)) - 1
+    begun = here.state_dict()["block"]
+    assert 0 < begun < blocks
+    assert downloaded() == set().union(
+        *(files_of(split, options, block) for block in range(begun, blocks))
+    )
 
 
 def test_batches__fetch_each_shard_once(url: str) -> None:
@@ -210,15 +228,16 @@ def test_mix__of_remote_splits_equals_the_local_one(
 def test_mix__starts_with_its_first_shards(
     other: Path, url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Split, "fetch_ahead", lambda *_: None)
+    monkeypatch.setattr(order, "fetch_ahead", lambda *_: None)
     mix = mixed(load(url), load(f"faulty://{other}"))
     batches = iter(Batches(mix, "joint", **options))
 
     next(batches)
 
-    assert sum(Faulty.opened[shard.file] for shard in mix.splits[0].source.record.shards) == 1
+    assert downloaded() == files_of(mix, options, 0)
     for part in mix.splits:
         assert len(part.source.shard_rows) > 12
+    assert len(downloaded()) < 10
 
 
 # A subset ------------------------------------------------------------------------------------------------------------
@@ -254,7 +273,7 @@ def test_batch_stats__reads_the_shards_of_its_steps_in_turn(folder: Path, url: s
     first = batch_stats(split, options, max_steps=3)
 
     assert first.steps == 3
-    assert sum(Faulty.opened[shard.file] for shard in split.record.shards) == 1
+    assert downloaded() == files_of(split, SHARDS, 0)
     assert batch_stats(split, options) == batch_stats(load(folder)["train"], options)
 
 

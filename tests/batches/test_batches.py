@@ -7,14 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mslm_data.api.loading import load
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import gather_rows
-from mslm_data.batches.order import WINDOW
+from mslm_data.batches.plan import WINDOW
 from mslm_data.mask.table import strategy
 from mslm_data.shard.split import Split
 from mslm_data.testing import assert_resumes
@@ -154,9 +152,10 @@ def test_batches__begin_at_the_first_after_a_loop_was_left(train: Split) -> None
 def test_batches__drop_the_last_that_is_not_full(
     train: Split, shuffle: bool, batch_size: int
 ) -> None:
-    every = all_lists(Batches(train, JOINT, batch_size=batch_size, shuffle=shuffle))
+    options: dict[str, Any] = {"shuffle": shuffle, "bucketed": False, "batch_size": batch_size}
+    every = all_lists(Batches(train, JOINT, **options))
 
-    full = Batches(train, JOINT, batch_size=batch_size, shuffle=shuffle, drop_last=True)
+    full = Batches(train, JOINT, drop_last=True, **options)
 
     assert all_lists(full) == every[: len(train) // batch_size]
     assert len(full) == len(train) // batch_size
@@ -224,21 +223,20 @@ def test_state_dict__goes_on_with_exactly_the_rest(
     assert again.epoch == 4
 
 
-@pytest.mark.parametrize("options", [*ORDERS, {"row_tokens": 60}], ids=str)
+@pytest.mark.parametrize("options", [*ORDERS, {"drop_last": True}], ids=str)
 def test_state_dict__resumes_at_every_batch(train: Split, options: dict[str, Any]) -> None:
     few = train.subset(documents=8, seed=0)
 
     assert_resumes(lambda: Batches(few, JOINT, batch_size=3, seed=1, **options))
 
 
-def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(train: Split) -> None:
+def test_state_dict__at_the_end_begins_the_next_epoch(train: Split) -> None:
     batches = Batches(train, JOINT)
     every = all_lists(batches)
 
     again = Batches(train, JOINT)
     again.load_state_dict(batches.state_dict())
 
-    assert all_lists(again) == []
     assert all_lists(again) == all_lists(Batches(train, JOINT, epoch=1)) != every
 
 
@@ -252,14 +250,11 @@ def test_state_dict__does_not_change_what_comes(train: Split) -> None:
     assert seen == all_lists(Batches(train, JOINT, batch_size=2))
 
 
-def test_load_state_dict__without_buckets_takes_another_batch_size(train: Split) -> None:
-    before = Batches(train, JOINT, batch_size=7)
-    seen = [key for batch in itertools.islice(before, 5) for key in batch["keys"].tolist()]
+def test_load_state_dict__refuses_another_batch_size(train: Split) -> None:
+    state = Batches(train, JOINT, batch_size=7).state_dict()
 
-    again = Batches(train, JOINT, batch_size=3)
-    again.load_state_dict(before.state_dict())
-
-    assert seen + keys_of(again) == keys_of(Batches(train, JOINT))
+    with pytest.raises(ValueError, match="state: expected batch_size = 3, got 7"):
+        Batches(train, JOINT, batch_size=3).load_state_dict(state)
 
 
 def test_load_state_dict__refuses_a_state_of_other_rows(
@@ -269,8 +264,10 @@ def test_load_state_dict__refuses_a_state_of_other_rows(
 
     with pytest.raises(ValueError, match=r"state: expected rows = \d+, got \d+"):
         Batches(train, JOINT).load_state_dict(state)
+    state = Batches(train, JOINT).state_dict()
+    state["options"]["tokens"] = 1
     with pytest.raises(ValueError, match=rf"state: expected tokens = {train.record.tokens}, got 1"):
-        Batches(train, JOINT).load_state_dict(Batches(train, JOINT).state_dict() | {"tokens": 1})
+        Batches(train, JOINT).load_state_dict(state)
 
 
 def test_load_state_dict__refuses_a_state_of_other_inputs_of_the_same_size(
@@ -345,12 +342,29 @@ def test_batches__tell_a_rate_the_step(train: Split) -> None:
         real = (batch["bio"] != -100).sum(axis=1)
         due = [-(-int(size) * max(100 - step, 0) // 100) for size in real]
         assert (batch["mask_kinds"] > 0).sum(axis=1).tolist() == due
-    state = Batches(train, strategy("blm", blm=rate), batch_size=2, epoch=1, bucketed=True)
-    state.load_state_dict(
-        Batches(train, JOINT, batch_size=2, epoch=1, bucketed=True).state_dict()
-        | {"rows_given": 6, "steps": 3}
-    )
-    assert all_lists(state) == all_lists(every)[3:]
+    before = Batches(train, strategy("blm", blm=rate), batch_size=2, epoch=1)
+    list(itertools.islice(before, 3))
+    again = Batches(train, strategy("blm", blm=rate), batch_size=2)
+    again.load_state_dict(before.state_dict())
+    assert all_lists(again) == all_lists(every)[3:]
+
+
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"batch_tokens": 60}], ids=str)
+def test_batches__of_all_ranks_are_those_of_one(train: Split, options: dict[str, Any]) -> None:
+    whole = Batches(train, JOINT, seed=2, **options)
+    ranks = [Batches(train, JOINT, seed=2, rank=rank, world=3, **options) for rank in range(3)]
+
+    assert len({len(batches) for batches in ranks}) == 1
+    every = all_lists(whole)
+    steps = [*zip(*map(all_lists, ranks), strict=True)]
+    assert len(steps) == len(ranks[0])
+    assert [*itertools.chain(*steps)][: len(every) // 3 * 3] == every[: len(every) // 3 * 3]
+
+
+@pytest.mark.parametrize(("rank", "world"), [(1, 1), (-1, 2), (0, 0), ("0", 2), (True, 2)])
+def test_batches__refuse_a_rank_out_of_range(train: Split, rank: Any, world: int) -> None:
+    with pytest.raises(ValueError, match=r"^(rank|world): expected an integer"):
+        Batches(train, JOINT, rank=rank, world=world)
 
 
 # Arguments and representation -------------------------------------------------------------------------------------
@@ -381,25 +395,9 @@ def test_batches__refuse_what_is_not_a_split(folders: dict[str, Path]) -> None:
             Batches(wrong, JOINT)  # type: ignore[arg-type]
 
 
-def test_repr__says_how_many_and_how_far(train: Split) -> None:
+def test_repr__says_how_large_and_how_far(train: Split) -> None:
     batches = Batches(train, JOINT, batch_size=16, epoch=3)
 
     list(itertools.islice(batches, 2))
 
-    assert repr(batches) == (f"Batches({len(batches)} of 16 rows from {train!r}; epoch 3, 2 given)")
-
-
-@pytest.mark.parametrize(
-    ("numbers", "shared"), [([5, 6, 7], True), ([5, 7, 6], False), ([5], False), ([6, 5], False)]
-)
-def test_gather_rows__copies_none_that_stand_side_by_side(
-    folders: dict[str, Path], numbers: list[int], shared: bool
-) -> None:
-    split = load(folders["one"])["train"]
-
-    rows = gather_rows(split, np.array(numbers))
-
-    assert rows.keys.tolist() == [split[number]["key"] for number in numbers]
-    assert rows.input_ids.tolist() == [split[number]["input_ids"] for number in numbers]
-    stored = split.examples().input_ids.values
-    assert np.shares_memory(rows.input_ids.values, stored) == shared
+    assert repr(batches) == f"Batches(16 rows each from {train!r}; epoch 3, 2 given)"

@@ -6,43 +6,33 @@ import itertools
 import json
 import pickle
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.mix import Mix, MixedOrder
-from mslm_data.batches.order import Cursor, EpochOrder
-from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
+from mslm_data.batches.mix import Mix
 from mslm_data.builds.subset import write_subset
-from mslm_data.shard.split import Split, SplitShare
+from mslm_data.shard.split import Split
 from mslm_data.testing import assert_resumes
 from tests import made
-from tests.batches.test_packed import alone, unpacked
+from tests.batches.test_flat import alone, unpacked
 from tests.reference import mix as reference
 
 JOINT = md.strategy("joint", elm=0.5, blm=0.2)
 SHAPES: list[dict[str, Any]] = [
     {"batch_size": 5},
-    {"batch_size": 5, "bucketed": True},
-    {"batch_size": 5, "shuffle": False},
+    {"batch_size": 5, "bucketed": False},
+    {"batch_size": 1, "shuffle": False},
     {"batch_size": 5, "shuffle": "shards", "open_shards": 2},
     {"batch_tokens": 90},
-    {"batch_size": 3, "row_tokens": 40},
     {"batch_tokens": 90, "flat": True},
 ]
 CORPORA = ("ncbi-disease", "bc5cdr-chem", "bc5cdr-disease")
 
 SIZE = 300
-
-splits_of_a_mix = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), min_size=1, max_size=4)
-"""Rows that each split has, and rows that an epoch takes of it."""
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +59,6 @@ def mixed(folders: dict[str, Path]) -> Mix:
     return made_of
 
 
-def order_of(parts: Sequence[tuple[int, int]], kind: Any = Shuffled) -> MixedOrder:
-    """Return the order of splits of some rows, which need not be there for that."""
-    rooms = itertools.accumulate([size * (rows + 2) for size, rows in parts], initial=1000)
-    splits: Any = [SplitShare(source=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
-    orders = tuple(kind(size) for size, _ in parts)
-    return MixedOrder(splits=tuple(splits), orders=orders, firsts=tuple([*rooms][:-1]))
-
-
-def whole(order: MixedOrder, *, seed: int = 0, epoch: int = 0) -> list[int]:
-    return order.rows(0, order.size, seed=seed, epoch=epoch).tolist()
-
-
 def keys_of(batches: Any) -> list[int]:
     return [key for batch in batches for key in batch["keys"].tolist()]
 
@@ -94,164 +72,12 @@ def row_keys(mix: Mix) -> list[tuple[int, int]]:
     ]
 
 
-# Order ---------------------------------------------------------------------------------------------------------------
-
-
-@given(splits_of_a_mix, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_mixed_order__equals_its_twin(parts: list[tuple[int, int]], seed: int, epoch: int) -> None:
-    order = order_of(parts)
-
-    rows = whole(order, seed=seed, epoch=epoch)
-
-    expected = reference.epoch_rows([s for s, _ in parts], [r for _, r in parts], seed, epoch)
-    assert rows == [
-        order.firsts[split] + number * parts[split][0] + row for split, number, row in expected
-    ]
-
-
-@given(splits_of_a_mix, st.data())
-def test_mixed_order__is_the_same_in_pieces(
-    parts: list[tuple[int, int]], data: st.DataObject
-) -> None:
-    order = order_of(parts)
-    start = data.draw(st.integers(0, order.size))
-    stop = data.draw(st.integers(start, order.size))
-
-    piece = order.rows(start, stop, seed=5, epoch=2)
-
-    assert piece.tolist() == whole(order, seed=5, epoch=2)[start:stop]
-
-
-@pytest.mark.parametrize(
-    "kind", [Shuffled, Stored, lambda size: ByShards((size // 2, size - size // 2), 1)]
-)
-@given(parts=splits_of_a_mix, epochs=st.integers(1, 5))
-def test_mixed_order__passes_over_no_row(
-    kind: Any, parts: list[tuple[int, int]], epochs: int
-) -> None:
-    order = order_of(parts, kind)
-
-    seen: Counter[tuple[int, int]] = Counter()
-    for epoch in range(epochs):
-        numbers = np.array(whole(order, epoch=epoch))
-        split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
-        assert np.bincount(split_of, minlength=len(parts)).tolist() == [rows for _, rows in parts]
-        for split, number in zip(split_of.tolist(), numbers.tolist(), strict=True):
-            seen[split, (number - order.firsts[split]) % parts[split][0]] += 1
-
-    for split, (size, rows) in enumerate(parts):
-        times = [seen[split, row] for row in range(size)]
-        assert min(times) >= epochs * rows // size
-        assert max(times) <= -(-epochs * rows // size)
-
-
-@given(parts=splits_of_a_mix, epoch=st.integers(0, 9))
-def test_mixed_order__gives_no_number_twice(parts: list[tuple[int, int]], epoch: int) -> None:
-    numbers = whole(order_of(parts), epoch=epoch)
-
-    assert len(set(numbers)) == len(numbers)
-
-
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=10))
-def test_mixed_order__keeps_shares_in_every_stretch(rows: list[int]) -> None:
-    order = order_of([(1000, quota) for quota in rows])
-    exact = np.outer(np.arange(1, order.size + 1), rows) / order.size
-
-    split_of = np.searchsorted(order.firsts, whole(order), side="right") - 1
-
-    stood = np.cumsum(split_of[:, None] == np.arange(len(rows)), axis=0)
-    assert np.abs(stood - exact).max() <= (1 if len(rows) <= 3 else 2)
-
-
-@given(parts=splits_of_a_mix, epoch=st.integers(0, 9), opened=st.integers(1, 3))
-def test_mixed_uses__cover_each_row_of_the_epoch(
-    parts: list[tuple[int, int]], epoch: int, opened: int
-) -> None:
-    def shard_rows(size: int) -> tuple[int, ...]:
-        return (size // 3, size // 3, size - 2 * (size // 3))
-
-    for kind in (
-        lambda size: ByShards(shard_rows(size), opened),
-        lambda size: Stored(size, shard_rows(size)),
-    ):
-        order = order_of(parts, kind)
-        numbers = np.array(whole(order, epoch=epoch))
-        split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
-
-        uses = order.shard_uses(seed=0, epoch=epoch)
-
-        for split, (size, _) in enumerate(parts):
-            of_split = uses[split]
-            assert of_split is not None
-            assert (np.diff(of_split.starts) >= 0).all()
-            assert (np.diff(of_split.stops) >= 0).all()
-            assert (of_split.starts >= 0).all()
-            assert (of_split.stops <= order.size).all()
-            bounds = np.cumsum(shard_rows(size))
-            for place in np.flatnonzero(split_of == split).tolist():
-                row = (numbers[place] - order.firsts[split]) % size
-                shard = np.searchsorted(bounds, row, side="right")
-                here = (of_split.starts <= place) & (place < of_split.stops)
-                assert shard in of_split.shards[here]
-
-
-def test_mixed_uses__are_near_where_rows_come() -> None:
-    """At most two of the three shards of a round are needed at a time, for any shares."""
-    order = order_of(
-        [(300, 300), (3000, 100), (30, 600)], lambda size: Stored(size, (size // 3,) * 3)
-    )
-
-    first, second, third = order.shard_uses(seed=0, epoch=1)
-
-    assert first is not None
-    assert second is not None
-    assert third is not None
-    assert (first.stops - first.starts <= 1000 / 3 + 21).all()
-    assert second.shards.tolist() == [0]  # its first ten epochs are of its first shard
-    assert len(third.shards) == 60
-    assert (third.stops - third.starts <= 10 * 1000 / 600 + 12).all()
-    assert order_of([(9, 9)]).shard_uses(seed=0, epoch=0) == [None]
-
-
-def test_mixed_uses__of_billions_of_rows_do_not_overflow() -> None:
-    shard = 10**9
-    order = order_of([(8 * shard, 8 * shard)] * 2, lambda size: Stored(size, (shard,) * 8))
-
-    uses, _ = order.shard_uses(seed=0, epoch=0)
-
-    assert uses is not None
-    assert np.abs(uses.starts - 2 * shard * np.arange(8)).max() <= 4
-    assert np.abs(uses.stops - 2 * shard * np.arange(1, 9)).max() <= 4
-
-
-def test_mixed_order__has_another_order_in_each_seed_and_epoch() -> None:
-    order = order_of([(40, 40), (9, 20)])
-
-    orders = {
-        tuple(whole(order, seed=seed, epoch=epoch)) for seed in range(5) for epoch in range(5)
-    }
-
-    assert len(orders) == 25
-
-
-def test_row_order__is_the_mixs_own(mixed: Mix) -> None:
-    order = row_order(mixed, BatchOptions(shuffle="shards", open_shards=2))
-
-    assert isinstance(order, MixedOrder)
-    assert [type(of) for of in order.orders] == [ByShards] * 3
-    assert order.size == len(mixed) == SIZE
-    with pytest.raises(ValueError, match="shuffle: expected True, False or 'shards', got 'rows'"):
-        row_order(mixed, BatchOptions(shuffle="rows"))
-
-
 # Rows ----------------------------------------------------------------------------------------------------------------
 
 
-def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
+def test_examples__rows_are_those_of_the_folders(mixed: Mix) -> None:
     """Rows keep ids, mentions and names of labels; only rows of later rounds have other keys."""
-    numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=1, epoch=1)
-
-    rows = mixed.take(numbers)
+    rows = mixed.examples(seed=1, epoch=1)
 
     expected = reference.epoch_rows(
         [len(part.source) for part in mixed.splits], [part.rows for part in mixed.splits], 1, 1
@@ -271,6 +97,14 @@ def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
             assert found == [own_names[label] for label in own[name]]
 
 
+def test_take__numbers_are_those_of_the_splits_one_after_the_other(mixed: Mix) -> None:
+    keys = [key for _, key in row_keys(mixed)]
+    numbers = [len(keys) - 1, 0, 5]
+
+    assert mixed.stored == len(keys)
+    assert mixed.take(numbers).keys.tolist() == [keys[number] for number in numbers]
+
+
 def test_mix__unites_labels_in_the_order_of_the_folders(folders: dict[str, Path]) -> None:
     forth = md.mix(list(folders.values()))
     back = md.mix(list(folders.values())[::-1])
@@ -285,17 +119,14 @@ def test_mix__unites_labels_in_the_order_of_the_folders(folders: dict[str, Path]
 
 
 def test_take__rejects_numbers_out_of_range(mixed: Mix) -> None:
-    last = int(mixed._firsts[-1])
-
-    for numbers in ([0], [SIZE - 1, SIZE], [last]):
-        with pytest.raises(IndexError, match=rf"from {SIZE} to {last - 1}, got "):
+    for numbers in ([-1], [0, mixed.stored]):
+        with pytest.raises(IndexError, match=rf"from 0 to {mixed.stored - 1}, got "):
             mixed.take(np.array(numbers))
-    assert len(mixed.take(np.array([SIZE, last - 1]))) == 2
     assert len(mixed.take(np.array([], np.int64))) == 0
 
 
 def test_take__reads_numbers_as_a_split_does(mixed: Mix) -> None:
-    numbers = [SIZE + 3, SIZE]
+    numbers = [3, 0]
 
     assert mixed.take(numbers).keys.tolist() == mixed.take(np.array(numbers)).keys.tolist()
     with pytest.raises(TypeError, match="whole numbers, got bool"):
@@ -313,7 +144,7 @@ def test_examples__rejects_ranges_outside_the_epoch(
 
 
 def test_lengths__are_those_of_the_rows(mixed: Mix) -> None:
-    numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=0, epoch=3)
+    numbers = np.arange(mixed.stored)[::-3]
 
     assert mixed.lengths(numbers).tolist() == mixed.take(numbers).input_ids.lengths.tolist()
 
@@ -449,21 +280,23 @@ def test_batches__mask_a_row_as_it_is_alone(mixed: Mix) -> None:
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]) -> None:
-    order = row_order(mixed, BatchOptions(**options))
-    expected = mixed.take(order.rows(0, SIZE, seed=2, epoch=4)).keys.tolist()
-
+    splits = {
+        reference.key(key, number): split for split, key in row_keys(mixed) for number in range(4)
+    }
     batches = md.Batches(mixed, JOINT, seed=2, epoch=4, **options)
 
-    assert sorted(keys_of(batches)) == sorted(expected)
+    keys = keys_of(batches)
+
+    found = Counter(splits[key] for key in keys)
+    assert [found[number] for number in range(3)] == [part.rows for part in mixed.splits]
     assert len(list(batches)) == len(batches)
-    assert len(set(expected)) == len(expected)
+    assert len(set(keys)) == len(keys) == SIZE
 
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> None:
     """After three steps of two ranks, three ranks or one rank yield the remaining rows."""
     whole_epoch = [batch["keys"].tolist() for batch in md.Batches(mixed, JOINT, epoch=2, **options)]
-    order = EpochOrder.from_options(mixed, BatchOptions(**options))
     batches = md.Batches(mixed, JOINT, epoch=2, **options)
     first = [batch["keys"].tolist() for batch in itertools.islice(batches, 6)]
     state = json.loads(json.dumps(batches.state_dict()))
@@ -473,10 +306,9 @@ def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> No
     rest = [batch["keys"].tolist() for batch in resumed]
     shared: list[int] = []
     for rank in range(3):
-        cursor = Cursor(order)
-        cursor.load_state_dict(state)
-        for step in cursor.begin(rank=rank, world=3):
-            shared += mixed.take(step.batch.rows).keys.tolist()
+        of_rank = md.Batches(mixed, JOINT, rank=rank, world=3, **options)
+        of_rank.load_state_dict(state)
+        shared += keys_of(of_rank)
 
     assert first + rest == whole_epoch
     assert sorted(shared) == sorted(itertools.chain(*rest))
@@ -585,8 +417,10 @@ def test_mix__of_another_subset_has_other_states(folders: dict[str, Path], few: 
         for part in (few, other)
     )
 
+    state = one.state_dict()
+    state["options"]["rows"] = two.state_dict()["options"]["rows"]
     with pytest.raises(ValueError, match="state: "):
-        two.load_state_dict(one.state_dict() | {"rows": two.state_dict()["rows"]})
+        two.load_state_dict(state)
 
 
 def test_repr__tells_how_many_documents_a_subset_has(folders: dict[str, Path], few: Split) -> None:

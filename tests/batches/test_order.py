@@ -1,211 +1,99 @@
+"""Steps of ranks, and positions: the order of batches and its cursor."""
+
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches import order as order_module
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.order import (
-    WINDOW,
-    Cursor,
-    EpochOrder,
-    Place,
-)
-from mslm_data.batches.row_order import Shuffled, Stored, row_order
-from tests.reference import order as reference
+from mslm_data.batches.order import Cursor, EpochOrder, Position, Step
 from tests.support.properties import fewer
+from tests.support.row_lengths import RowLengths
 
-
-def bucketed(lengths: list[int], size: int, *, epoch: int = 0) -> list[list[int]]:
-    """Return the bucketed batches of rows that are not shuffled."""
-    options = BatchOptions(batch_size=size, bucketed=True, shuffle=False, seed=9)
-    order = EpochOrder(
-        row_order=Stored(len(lengths)),
-        options=options,
-        lengths=lambda rows: np.array(lengths, np.int64)[rows],
-    )
-    return [step.batch.rows.tolist() for step in order.batches(Place(epoch))]
-
-
-@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 7), st.integers(0, 5))
-def test_batches__bucketed_equal_their_twin(lengths: list[int], size: int, epoch: int) -> None:
-    with patch.object(order_module, "WINDOW", 3):
-        batches = bucketed(lengths, size, epoch=epoch)
-
-    window = 3 * size
-    expected = []
-    for number, first in enumerate(range(0, len(lengths), window)):
-        of_window = lengths[first : first + window]
-        twins = reference.window_batches(of_window, size, 9, epoch, number)
-        expected += [[first + row for row in batch] for batch in twins]
-    assert batches == expected
-
-
-@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 7))
-def test_batches__bucketed_have_each_row_once_beside_rows_of_like_length(
-    lengths: list[int], size: int
-) -> None:
-    batches = bucketed(lengths, size)
-
-    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
-    bounds = sorted(
-        (min(lengths[row] for row in batch), max(lengths[row] for row in batch))
-        for batch in batches
-    )
-    assert all(a[1] <= b[0] for a, b in zip(bounds, bounds[1:], strict=False))  # noqa: RUF007 - reads better
-
-
-# Order ---------------------------------------------------------------------------------------------
-
-
-def lengths_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return rows * 7 % 50
-
-
-def lengths_from_one(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return lengths_of(rows) + 1
-
-
-def order_of(rows: int, *, tokens: int | None = -1, **chosen: Any) -> EpochOrder:
-    """Return the order of some rows; -1 counts their tokens."""
-    options = BatchOptions(**chosen)
-    lengths = lengths_from_one if options.is_by_tokens else lengths_of
-    if tokens == -1:
-        tokens = int(lengths(np.arange(rows)).sum())
-    placed = row_order(range(rows), options)
-    return EpochOrder(row_order=placed, options=options, tokens=tokens, lengths=lengths)
-
-
-def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
-    batches = order.batches(start, rank=rank, world=world)
-    return [[step.batch.rows.tolist(), step.number] for step in batches]
-
-
-def after(order: EpochOrder, start: Place, steps: int, **ranks: int) -> Place:
-    """Return the place after some steps."""
-    places = [start, *(step.after for step in order.batches(start, **ranks))]
-    return places[steps]
-
-
-@pytest.mark.parametrize(
-    ("shuffle", "bucketed", "drop_last", "expected"),
-    [
-        (True, True, True, "4646306e2696df55"),
-        (True, True, False, "0a436f09b5abbf3f"),
-        (True, False, True, "e4ab70cb69ef86c0"),
-        (True, False, False, "0f08bfc901addaaf"),
-        (False, True, True, "fa53c081d55ae90c"),
-        (False, True, False, "e0e5eec0c8f0be39"),
-        (False, False, True, "db79b93187d21121"),
-        (False, False, False, "c26273e45c97e4ad"),
-    ],
-)
-def test_batches__keep_their_digests(
-    shuffle: bool, bucketed: bool, drop_last: bool, expected: str
-) -> None:
-    """Digests of every batch of many orders, ranks and resumes.
-
-    If a digest changes, a seed gives other batches, and `STATE_VERSION` must be raised.
-    """
-    digest = hashlib.sha256()
-    grid = itertools.product([0, 1, 7, 130, 1000], [1, 3, 8], [(0, 0), (5, 2)], [1, 2, 3])
-    for rows, size, (seed, epoch), world in grid:
-        order = order_of(
-            rows,
-            batch_size=size,
-            seed=seed,
-            shuffle=shuffle,
-            bucketed=bucketed,
-            drop_last=drop_last,
-        )
-        for rank in range(world):
-            for given_ in (0, min(2 * size * world, rows), min((WINDOW + 2) * size, rows)):
-                start = Place(epoch, given_, given_ // size // world)
-                batches = lists(order, start, rank=rank, world=world)
-                told = [rows, size, seed, epoch, world, rank, given_, batches]
-                digest.update(json.dumps(told).encode())
-
-    assert digest.hexdigest()[:16] == expected
-
-
-@given(
-    st.integers(0, 300),
-    st.integers(1, 4),
-    st.integers(1, 4),
-    st.booleans(),
-    st.booleans(),
-    st.data(),
-)
-def test_batches__of_a_later_place_are_the_rest(
-    rows: int, size: int, world: int, bucketed: bool, drop_last: bool, data: st.DataObject
-) -> None:
-    order = order_of(rows, batch_size=size, bucketed=bucketed, drop_last=drop_last)
-    whole = lists(order, Place(3), rank=world - 1, world=world)
-    steps = data.draw(st.integers(0, len(whole)))
-
-    later = after(order, Place(3), steps, world=world)
-
-    assert lists(order, later, rank=world - 1, world=world) == whole[steps:]
-    assert order.steps(later, world) == len(whole) - steps
-
-
-BY_TOKENS: list[dict[str, Any]] = [
+SHAPES: list[dict[str, Any]] = [
+    {"batch_size": 3},
+    {"batch_size": 3, "bucketed": False},
+    {"batch_size": 2, "shuffle": "shards", "open_shards": 2},
+    {"batch_size": 3, "shuffle": False},
     {"batch_tokens": 120},
-    {"batch_tokens": 120, "bucketed": True},
-    {"batch_size": 2, "row_tokens": 80},
+    {"batch_tokens": 120, "bucketed": False},
     {"batch_tokens": 120, "flat": True},
+    {"batch_tokens": 120, "shuffle": "shards", "open_shards": 2},
 ]
 
 
-@pytest.mark.parametrize("options", BY_TOKENS)
-@given(rows=st.integers(0, 2000), world=st.integers(1, 4), drop_last=st.booleans(), data=st.data())
+def order_of(rows: int, **options: Any) -> EpochOrder:
+    """Return the order of some rows of 1 to 50 tokens, in six shards."""
+    shards = [len(part) for part in np.array_split(np.arange(rows), 6)]
+    return EpochOrder(RowLengths.made(rows, shards), BatchOptions(**options))
+
+
+def steps_of(order: EpochOrder, start: Position, world: int) -> list[list[Step]]:
+    """Return the steps of each rank."""
+    return [[*order.batches(start, rank=rank, world=world)] for rank in range(world)]
+
+
+def contents(steps: list[Step]) -> list[Any]:
+    return [[step.rows.tolist(), step.number, step.tokens] for step in steps]
+
+
+def rows_of(ranks: list[list[Step]]) -> list[int]:
+    return [row for steps in ranks for step in steps for row in step.rows.tolist()]
+
+
+def tokens_of(order: EpochOrder, rows: list[int]) -> int:
+    return int(order.rows.lengths(np.array(rows, np.int64)).sum())  # type: ignore[attr-defined]
+
+
+def given_passes(cursor: Cursor, count: int, **ranks: int) -> list[list[Any]]:
+    """Return the batches of some passes, all counted."""
+    passes = []
+    for _ in range(count):
+        passes.append([])
+        for step in cursor.begin(**ranks):
+            cursor.count()
+            passes[-1].append(contents([step])[0])
+    return passes
+
+
+# Ranks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", SHAPES, ids=str)
+@given(rows=st.integers(0, 1500), world=st.integers(1, 4), drop_last=st.booleans())
 @fewer(0.3)
-def test_batches__by_tokens_of_a_later_place_are_the_rest(
-    options: dict[str, Any], rows: int, world: int, drop_last: bool, data: st.DataObject
+def test_batches__are_dealt_to_the_ranks_in_turn(
+    options: dict[str, Any], rows: int, world: int, drop_last: bool
 ) -> None:
     order = order_of(rows, drop_last=drop_last, **options)
-    ranks = [lists(order, Place(3), rank=rank, world=world) for rank in range(world)]
-    assert {len(of_rank) for of_rank in ranks} == {order.steps(Place(3), world)}
-    steps = data.draw(st.integers(0, len(ranks[0])))
+    batches = contents([*order.batches(Position(3, step=0, tokens=0))])
 
-    later = after(order, Place(3), steps, world=world)
+    ranks = steps_of(order, Position(3, step=0, tokens=0), world)
 
-    for rank in range(world):
-        assert lists(order, later, rank=rank, world=world) == ranks[rank][steps:]
-    assert order.steps(later, world) == len(ranks[0]) - steps
+    assert len({len(steps) for steps in ranks}) == 1
+    for rank, steps in enumerate(ranks):
+        for number, step in enumerate(steps[: len(batches) // world]):
+            assert step.rows.tolist() == batches[number * world + rank][0]
 
-
-@pytest.mark.parametrize("options", BY_TOKENS)
-@given(rows=st.integers(0, 2000), before=st.integers(1, 4), now=st.integers(1, 4), data=st.data())
-@fewer(0.3)
-def test_batches__by_tokens_go_on_with_other_ranks(
-    options: dict[str, Any], rows: int, before: int, now: int, data: st.DataObject
-) -> None:
-    order = order_of(rows, **options)
-    ranks = [lists(order, Place(), rank=rank, world=before) for rank in range(before)]
-    steps = data.draw(st.integers(0, max(len(ranks[0]) - 1, 0)))
-    seen = [row for of_rank in ranks for drawn, _ in of_rank[:steps] for row in drawn]
-
-    later = after(order, Place(), steps, world=before)
-    rest = [lists(order, later, rank=rank, world=now) for rank in range(now)]
-
-    left = [row for of_rank in rest for drawn, _ in of_rank for row in drawn]
-    assert {len(of_rank) for of_rank in rest} == {order.steps(later, now)}
-    assert set(seen) | set(left) == set(range(rows))
-    assert not set(seen) & set(left)
-    assert len(seen) + len(left) - rows < max(now, 1)  # repeated, so that each rank has a row
+    # The last step shares the remaining batches, and repeats rows only if there are too few.
+    left = [row for rows_, *_ in batches[len(batches) // world * world :] for row in rows_]
+    last = rows_of([steps[len(batches) // world :] for steps in ranks])
+    assert set(last) == (set() if drop_last else set(left))
+    assert len(last) == (0 if drop_last or not left else max(len(left), world))
+    if "batch_tokens" in options:
+        for step in itertools.chain(*ranks):
+            lengths = order.rows.lengths(step.rows)  # type: ignore[attr-defined]
+            flat = order.options.flat
+            assert (lengths.sum() if flat else len(lengths) * lengths.max()) <= 120
 
 
-@pytest.mark.parametrize("options", [{"batch_size": 3}, *BY_TOKENS])
+@pytest.mark.parametrize("options", SHAPES, ids=str)
 @given(
     rows=st.integers(0, 1500),
     before=st.integers(1, 4),
@@ -214,180 +102,309 @@ def test_batches__by_tokens_go_on_with_other_ranks(
     data=st.data(),
 )
 @fewer(0.3)
-def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
-    options: dict[str, Any],
-    rows: int,
-    before: int,
-    now: int,
-    drop_last: bool,
-    data: st.DataObject,
+def test_batches__go_on_with_other_ranks(
+    options: dict[str, Any], rows: int, before: int, now: int, drop_last: bool, data: Any
 ) -> None:
-    """Counts rows one by one over all ranks, also after a resume with other ranks."""
+    """Rows are given once, and steps and tokens are exact, after a resume with other ranks."""
     order = order_of(rows, drop_last=drop_last, **options)
-    total = int(lengths_of(np.arange(rows)).sum()) + rows * order.options.is_by_tokens
-    whole = [list(order.batches(Place(3), rank=rank, world=before)) for rank in range(before)]
-    steps = data.draw(st.integers(0, len(whole[0])))
-    later = after(order, Place(3), steps, world=before)
-    rest = [list(order.batches(later, rank=rank, world=now)) for rank in range(now)]
+    start = Position(2, step=70, tokens=900)
+    whole = steps_of(order, start, before)
+    count = data.draw(st.integers(0, max(len(whole[0]) - 1, 0)))
+    begun = [steps[:count] for steps in whole]
+    later = begun[0][-1].after if count else start
 
-    given_rows = 0
-    for ranks in ([of_rank[:steps] for of_rank in whole], rest):
-        for at_once in zip(*ranks, strict=True):
-            assert {step.tokens for step in at_once} == {3 * total + total * given_rows // rows}
-            given_rows += sum(len(step.batch.rows) for step in at_once)
+    rest = steps_of(order, later, now)
 
-
-def test_step__tokens_count_a_short_batch_of_a_bucket_as_a_full_one() -> None:
-    """A partial batch may come first in its window, where a position is a number of batches."""
-    order = order_of(50, batch_size=4, bucketed=True)
-
-    steps = list(order.batches(Place(1), world=2))
-
-    total = int(lengths_of(np.arange(50)).sum())
-    assert [step.tokens for step in steps] == [total + total * 8 * n // 50 for n in range(7)]
-
-
-def test_step__has_no_tokens_where_they_are_not_known() -> None:
-    order = order_of(50, batch_size=4, tokens=None)
-
-    assert {step.tokens for step in order.batches(Place(1))} == {None}
+    seen = rows_of(begun)
+    left = rows_of(rest)
+    assert not set(seen) & set(left)
+    if not drop_last:
+        assert set(seen) | set(left) == set(range(rows))
+    given_tokens = 900
+    for number, at_once in enumerate(
+        itertools.chain(zip(*begun, strict=True), zip(*rest, strict=True)), start=70
+    ):
+        assert {step.number for step in at_once} == {number}
+        assert {step.tokens for step in at_once} == {given_tokens}
+        distinct = sorted(set(rows_of([[step] for step in at_once])))
+        given_tokens += tokens_of(order, distinct)
+    if now == before:
+        assert [contents(steps) for steps in rest] == [contents(steps[count:]) for steps in whole]
 
 
-@pytest.mark.parametrize("options", BY_TOKENS)
-def test_batches__by_tokens_fill_their_budget_and_mix_lengths(options: dict[str, Any]) -> None:
-    large = {name: 20 * value if "tokens" in name else value for name, value in options.items()}
-    order = order_of(200_000, **large)
+@pytest.mark.parametrize("options", SHAPES, ids=str)
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("rows", [0, 1, 7, 700])
+def test_steps__are_those_of_every_rank(
+    options: dict[str, Any], drop_last: bool, world: int, rows: int
+) -> None:
+    order = order_of(rows, drop_last=drop_last, **options)
 
-    means = []
-    tokens = []
-    for step in order.batches(Place()):
-        lengths = lengths_from_one(step.batch.rows)
-        tokens.append(int(lengths.sum()))
-        means.append(float(lengths.mean()))
+    count = len([*order.batches(Position(1, step=0), world=world)])
 
-    filled = sum(tokens) / (len(tokens) * (order.options.tokens or 0))
-    assert filled > (0.95 if order.options.is_packed or order.options.bucketed else 0.5)
-    if not order.options.bucketed:
-        first, second = np.array_split(np.array(means), 2)
-        assert abs(first.mean() - second.mean()) < 1
+    is_estimate = order.options.is_by_tokens and order.options.shuffle == "shards"
+    assert order.steps(1, world) == (pytest.approx(count, 0.5, 2) if is_estimate else count)
 
 
-def test_batches__by_tokens_differ_between_epochs() -> None:
-    order = order_of(500, batch_tokens=200, flat=True)
+def test_batches__have_no_tokens_where_lengths_are_unknown() -> None:
+    order = EpochOrder(range(50), BatchOptions(batch_size=4, bucketed=False))
 
-    first, second = ([rows for rows, _ in lists(order, Place(epoch))] for epoch in (0, 1))
+    passes = given_passes(Cursor(order, epoch=1), 2)
 
-    assert first != second
-
-
-def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
-    asked: list[int] = []
-
-    def lengths(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        asked.append(len(rows))
-        return rows % 50
-
-    options = BatchOptions(batch_size=32, bucketed=True)
-    order = EpochOrder(row_order=Shuffled(10**12), options=options, lengths=lengths)
-
-    step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
-
-    assert len(step.batch.rows) == 32
-    assert step.number == order.steps(Place(1)) + 10**9
-    assert asked == [32 * WINDOW]
+    assert {tokens for steps in passes for _, _, tokens in steps} == {None}
+    assert len(passes[0]) == 13
 
 
-def test_order__refuses_a_budget_for_rows_without_tokens() -> None:
-    with pytest.raises(ValueError, match="batch_tokens, row_tokens: expected rows that have"):
-        order_of(3, batch_tokens=64, tokens=None)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "bucketed: expected rows that have `lengths`"),
+        ({"batch_tokens": 64, "bucketed": False}, "batch_tokens: expected rows that have"),
+        ({"shuffle": "shards", "bucketed": False}, "these rows have no `shard_rows`"),
+    ],
+)
+def test_order__refuses_options_that_need_more_of_the_rows(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        EpochOrder(range(10), BatchOptions(**options))
+
+
+def test_plan__is_kept_for_one_block() -> None:
+    order = order_of(500, batch_tokens=120)
+
+    assert order.steps(0) == order.plan(0).num_batches
+    assert order.plan(0) is order.plan(0)
+    assert order.plan(0) is not order.plan(1)
 
 
 # Cursor --------------------------------------------------------------------------------------------
 
 
-def test_state_dict__is_plain_and_small() -> None:
-    order = order_of(10, batch_size=np.int64(2), seed=np.int64(3), tokens=None)
-    cursor = Cursor(order, epoch=1)
-    for _ in itertools.islice(cursor.begin(world=2), 2):
+def test_begin__counts_steps_and_tokens_over_epochs_by_tokens() -> None:
+    """Epochs by tokens differ in their number of batches."""
+    order = order_of(700, batch_tokens=120)
+    cursor = Cursor(order)
+
+    passes = given_passes(cursor, 3)
+
+    assert len({len(steps) for steps in passes}) > 1
+    steps = [*itertools.chain(*passes)]
+    assert [number for _, number, _ in steps] == list(range(len(steps)))
+    given_tokens = 0
+    for rows, _, tokens in steps:
+        assert tokens == given_tokens
+        given_tokens += tokens_of(order, rows)
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_begin__goes_on_with_the_next_step_on_other_ranks(world: int) -> None:
+    """A rate per step does not jump when training resumes on another number of ranks."""
+    order = order_of(6400, batch_size=32)
+    cursor = Cursor(order)
+    given_passes(cursor, 1, world=2)
+    for _ in itertools.islice(cursor.begin(world=2), 51):
         cursor.count()
 
-    assert json.loads(json.dumps(cursor.state_dict())) == {
-        "version": 5,
-        "rows": 10,
-        "tokens": None,
-        "digest": None,
-        "seed": 3,
-        "shuffle": True,
-        "bucketed": False,
-        "drop_last": False,
-        "batch_size": 2,
-        "epoch": 1,
-        "rows_given": 8,
-        "batches_given": 0,
-        "steps": 2,
-    }
+    resumed = Cursor(order)
+    resumed.load_state_dict(json.loads(json.dumps(cursor.state_dict())))
+
+    rest, following = given_passes(resumed, 2, world=world)
+    assert len(rest) == -(-98 // world)
+    assert rest[0][1:] == [151, cursor.state_dict()["tokens"]]
+    assert following[0][1] == 151 + len(rest)
 
 
-def test_begin__stands_at_a_loaded_state_once() -> None:
-    cursor = Cursor(order_of(10, batch_size=2))
-    cursor.load_state_dict(cursor.state_dict() | {"rows_given": 4, "steps": 2})
+def test_begin__counts_earlier_epochs_as_this_one_where_they_are_unknown() -> None:
+    order = order_of(700, batch_size=32)
 
-    cursor.begin()
-    assert cursor.place == Place(0, 4, 2)
-    cursor.begin()
-    assert cursor.place == Place(0)
+    for cursor in (Cursor(order, epoch=3), Cursor(order)):
+        cursor.set_epoch(3)
+        step = next(cursor.begin(world=2))
+        assert step.number == 3 * 11
+        assert step.tokens == 3 * order.tokens
+
+
+@pytest.mark.parametrize("options", SHAPES, ids=str)
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("world", [1, 3])
+def test_load_state_dict__of_the_end_of_an_epoch_begins_the_next(
+    options: dict[str, Any], drop_last: bool, world: int
+) -> None:
+    order = order_of(700, drop_last=drop_last, **options)
+    cursor = Cursor(order)
+    expected = given_passes(cursor, 3, world=world)
+
+    cursor = Cursor(order)
+    for _ in cursor.begin(world=world):
+        cursor.count()
+        state = json.loads(json.dumps(cursor.state_dict()))
+    for saved in (state, cursor.state_dict()):
+        resumed = Cursor(order)
+        resumed.load_state_dict(saved)
+        assert given_passes(resumed, 2, world=world) == expected[1:]
+
+
+def test_set_epoch__after_a_resume_at_its_end_leaves_nothing() -> None:
+    order = order_of(50, batch_size=4)
+    cursor = Cursor(order, epoch=2)
+    expected = given_passes(cursor, 2)
+
+    resumed = Cursor(order)
+    cursor = Cursor(order, epoch=2)
+    given_passes(cursor, 1)
+    resumed.load_state_dict(cursor.state_dict())
+    resumed.set_epoch(2)
+
+    assert given_passes(resumed, 2) == [[], expected[1]]
 
 
 def test_set_epoch__keeps_a_loaded_state_of_that_epoch_alone() -> None:
-    cursor = Cursor(order_of(10, batch_size=2))
-    state = cursor.state_dict() | {"epoch": 3, "rows_given": 4, "steps": 2}
+    order = order_of(50, batch_size=4)
+    cursor = Cursor(order, epoch=3)
+    whole, following = given_passes(cursor, 2)
+    cursor = Cursor(order, epoch=3)
+    for _ in itertools.islice(cursor.begin(), 5):
+        cursor.count()
+    state = cursor.state_dict()
 
-    cursor.load_state_dict(state)
-    cursor.set_epoch(3)
-    cursor.begin()
-    kept = cursor.place
-    cursor.load_state_dict(state)
-    cursor.set_epoch(4)
-    cursor.begin()
+    for epoch in (3, 4):
+        resumed = Cursor(order)
+        resumed.load_state_dict(state)
+        resumed.set_epoch(epoch)
+        rest = given_passes(resumed, 1)[0]
+        if epoch == 3:
+            assert rest == whole[5:]
+        else:
+            assert [rows for rows, *_ in rest] == [rows for rows, *_ in following]
 
-    assert kept == Place(3, 4, 2)
-    assert cursor.place == Place(4)
+
+def test_begin__restarts_an_epoch_that_was_left() -> None:
+    order = order_of(50, batch_size=4)
+    cursor = Cursor(order)
+    first, second = given_passes(cursor, 2)
+    cursor = Cursor(order)
+    given_passes(cursor, 1)
+
+    for _ in range(2):
+        for _ in itertools.islice(cursor.begin(), 5):
+            cursor.count()
+
+    assert given_passes(cursor, 1) == [second] != [first]
+
+
+def test_begin__of_a_pass_that_ends_at_its_last_batch_has_completed_it() -> None:
+    """A trainer that knows the length never asks for a batch after the last one."""
+    cursor = Cursor(order_of(50, batch_size=4))
+    for _ in itertools.islice(cursor.begin(), 13):
+        cursor.count()
+
+    next(cursor.begin())
+
+    assert cursor.epoch == 1
+
+
+def test_count__of_an_older_pass_does_nothing() -> None:
+    cursor = Cursor(order_of(50, batch_size=4))
+    older = cursor.begin()
+    next(older)
+    newer = cursor.begin()
+
+    for _ in older:
+        pass
+    next(newer)
+    cursor.count()
+
+    assert cursor.state_dict()["batch"] == 1
+    assert cursor.epoch == 0
+
+
+def test_state_dict__is_plain_and_small() -> None:
+    rows = RowLengths.made(10)
+    options = BatchOptions(batch_size=np.int64(2), seed=np.int64(3), shuffle=np.True_)  # type: ignore[arg-type]
+    cursor = Cursor(EpochOrder(rows, options), epoch=1)
+    for _ in itertools.islice(cursor.begin(world=2), 2):
+        cursor.count()
+
+    state = cursor.state_dict()
+
+    assert json.loads(json.dumps(state)) == {
+        "version": 1,
+        "epoch": 1,
+        "block": 0,
+        "batch": 4,
+        "step": 5,
+        "tokens": state["tokens"],
+        "options": {
+            "rows": 10,
+            "tokens": rows.tokens,
+            "digest": None,
+            "seed": 3,
+            "shuffle": True,
+            "bucketed": True,
+            "drop_last": False,
+            "batch_size": 2,
+        },
+    }
+    assert rows.tokens < state["tokens"] < 2 * rows.tokens
+
+
+def test_begin__stands_at_a_loaded_state_once() -> None:
+    order = order_of(10, batch_size=2)
+    cursor = Cursor(order)
+    whole = given_passes(cursor, 1)[0]
+    cursor = Cursor(order)
+    for _ in itertools.islice(cursor.begin(), 2):
+        cursor.count()
+
+    resumed = Cursor(order)
+    resumed.load_state_dict(cursor.state_dict())
+
+    assert contents([next(resumed.begin())])[0] == whole[2]
+    assert contents([next(resumed.begin())])[0] == whole[0]
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("changes", "message"),
     [
-        ("version", 1, "state: expected version 5, got 1; begin the epoch anew"),
-        ("version", None, "state: expected version 5, got None"),
-        ("rows", 9, "state: expected rows = 10, got 9; load the same split and pass the options"),
-        ("tokens", 9, "state: expected tokens = 99, got 9"),
-        ("seed", 1, "state: expected seed = 0, got 1"),
-        ("shuffle", False, "state: expected shuffle = True, got False"),
-        ("bucketed", False, "state: expected bucketed = True, got False"),
-        ("drop_last", True, "state: expected drop_last = False, got True"),
-        ("batch_size", 3, "state: expected batch_size = 2, got 3"),
-        ("epoch", -1, "state: epoch: expected an integer"),
-        ("rows_given", 11, "state: expected rows_given of at most 10, got 11"),
-        ("rows_given", "x", "state: rows_given: expected an integer"),
-        ("steps", None, "state: steps: expected an integer"),
+        ({"version": 2}, "state: expected version 1, got 2; begin the epoch anew"),
+        ({"version": None}, "state: expected version 1, got None"),
+        ({"options": None}, "state: expected options, got None"),
+        ({"rows": 9}, "state: expected rows = 10, got 9; load the same split and pass the options"),
+        ({"tokens of": 9}, "state: expected tokens of = None, got 9"),
+        ({"seed": 1}, "state: expected seed = 0, got 1"),
+        ({"shuffle": False}, "state: expected shuffle = True, got False"),
+        ({"bucketed": False}, "state: expected bucketed = True, got False"),
+        ({"drop_last": True}, "state: expected drop_last = False, got True"),
+        ({"batch_size": 3}, "state: expected batch_size = 2, got 3"),
+        ({"epoch": -1}, "state: epoch: expected an integer"),
+        ({"block": 2}, "state: expected at most 10 batches, got block 2 and batch 0"),
+        ({"batch": 11}, "state: expected at most 10 batches, got block 0 and batch 11"),
+        ({"batch": "x"}, "state: batch: expected an integer"),
+        ({"batch": None}, "state: batch: expected an integer"),
+        ({"step": -1}, "state: step: expected an integer"),
     ],
 )
 def test_load_state_dict__refuses_a_state_of_other_rows_or_options(
-    name: str, value: Any, message: str
+    changes: dict[str, Any], message: str
 ) -> None:
-    cursor = Cursor(order_of(10, batch_size=2, bucketed=True, tokens=99))
+    cursor = Cursor(order_of(10, batch_size=2))
     state = cursor.state_dict()
+    for name, value in changes.items():
+        place = state if name in state else state["options"]
+        place[name] = value
 
     with pytest.raises(ValueError, match=message):
-        cursor.load_state_dict(state | {name: value})
+        cursor.load_state_dict(state)
 
-    assert cursor.state_dict() == state
+    assert cursor.state_dict() == Cursor(cursor.order).state_dict()
 
 
 def test_load_state_dict__refuses_a_state_that_lacks_something() -> None:
     cursor = Cursor(order_of(10))
 
-    for name in set(cursor.state_dict()) - {"batch_size", "tokens", "digest"}:
+    for name in cursor.state_dict():
         state = cursor.state_dict()
         del state[name]
         with pytest.raises(ValueError, match="state: "):
@@ -398,6 +415,6 @@ def test_load_state_dict__says_where_it_resumes(caplog: pytest.LogCaptureFixture
     cursor = Cursor(order_of(10, batch_size=2))
 
     with caplog.at_level("INFO", "mslm_data"):
-        cursor.load_state_dict(cursor.state_dict() | {"rows_given": 4, "steps": 2})
+        cursor.load_state_dict(cursor.state_dict() | {"batch": 2, "step": 2})
 
-    assert caplog.messages == ["resuming epoch 0 after 4 of 10 rows, 2 steps"]
+    assert caplog.messages == ["resuming epoch 0 after 2 batches of block 0, 2 steps in all"]

@@ -1,4 +1,4 @@
-"""Rates of masked diffusion in padded and packed batches, mixes and subsets."""
+"""Rates of masked diffusion in padded and flat batches, mixes and subsets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def rates_of(batch: Batch) -> Iterator[float]:
     [
         {"batch_size": 7},
         {"batch_tokens": 90, "bucketed": True},
-        {"batch_size": 3, "row_tokens": 40},
         {"batch_tokens": 90, "flat": True, "multiple_of": 8},
         {"batch_size": 7, "shuffle": "shards"},
     ],

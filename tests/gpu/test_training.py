@@ -42,7 +42,6 @@ from tests.torch.trained import trained_on_sample  # noqa: E402
 
 SHAPES: dict[str, dict[str, Any]] = {
     "padded": {},
-    "rectangle": {"row_tokens": 64},
     "flat": {"flat": True},
 }
 

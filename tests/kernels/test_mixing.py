@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.bio import paint
 from mslm_data.data.ragged import Ragged, make_offsets
-from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
+from mslm_data.kernels.mixing import name_repeats, renumber_labels
 from tests.reference import mix as reference
 
 LABELS = 4
@@ -17,25 +17,11 @@ mentions = st.lists(
 """Mentions of each row: so many tokens, and a label; a token lies between two."""
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=5))
-def test_deal_places__equals_its_twin(rows: list[int]) -> None:
-    rows = sorted(rows, reverse=True)
-    size = sum(rows)
-    rests = [sum(rows[split:]) for split in range(len(rows))]
-    out = np.empty(size, np.int64)
-
-    deal_places(np.array(rows), np.array(rests), out)
-
-    for place in range(size + 1):
-        counts = np.bincount(out[:place], minlength=len(rows)).tolist()
-        assert counts == reference.stood_before(place, rows)
-
-
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 9)), max_size=9))
 def test_name_repeats__equals_its_twin(rows: list[tuple[int, int]]) -> None:
     keys = np.array([key for key, _ in rows], np.uint64)
 
-    name_repeats(np.array([number for _, number in rows], np.int64), keys)
+    name_repeats(np.array([number for _, number in rows], np.uint32), keys)
 
     assert keys.tolist() == [reference.key(key, number) for key, number in rows]
 

@@ -20,7 +20,7 @@ from mslm_data.stats import BatchShape
 from tests import made
 from tests.draw.test_drawing import Page
 
-FORMS = ("padded", "padded, in buckets", "by tokens", "by tokens, in buckets", "packed", "flat")
+FORMS = ("padded", "padded, in buckets", "by tokens", "by tokens, in buckets", "flat")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def drawn(shards: md.Shards, **extra: str) -> str:
 
 @pytest.mark.parametrize(
     "extra",
-    [{}, {"rows": "5"}, {"rows": "3", "tokens": "100", "width": "40", "multiple_of": "8"}],
+    [{}, {"rows": "5"}, {"rows": "3", "tokens": "100", "multiple_of": "8"}],
     ids=["usual", "few", "all"],
 )
 def test_view__numbers_equal_the_arrays(shards: md.Shards, extra: dict[str, str]) -> None:
@@ -113,7 +113,7 @@ def test_read_sizes__refuses_invalid_sizes(value: str) -> None:
 
 
 def test_view__names_the_shape_with_rows_that_are_too_long(shards: md.Shards) -> None:
-    assert "packed: row_tokens: expected room for a row of" in drawn(shards, width="4")
+    assert "by tokens: batch_tokens: expected room for a row of" in drawn(shards, tokens="4")
 
 
 def test_view__keeps_typed_values(shards: md.Shards) -> None:

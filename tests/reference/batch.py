@@ -11,7 +11,7 @@ from tests.generate import Row, examples_of
 from tests.reference import order
 
 Lists = dict[str, Any]
-BATCHES_AT_ONCE = 64
+WINDOW = 64
 
 
 def masked(
@@ -87,24 +87,27 @@ def batches(
     multiple_of: int = 1,
 ) -> Iterator[Lists]:
     """Give the batches of an epoch."""
-    if shuffle == "shards":
-        places = order.order_by_shards(list(shard_rows), open_shards, seed, epoch)
-    elif shuffle:
-        places = order.epoch_order(len(rows), seed, epoch)
-    else:
-        places = list(range(len(rows)))
-    step = BATCHES_AT_ONCE * batch_size
-    for number, start in enumerate(range(0, len(places), step)):
-        window = places[start : start + step]
-        groups = [
-            list(range(i, min(i + batch_size, len(window))))
-            for i in range(0, len(window), batch_size)
-        ]
-        if bucketed:
-            lengths = [len(rows[row]["input_ids"]) for row in window]
-            groups = order.window_batches(lengths, batch_size, seed, epoch, number)
-        for group in groups:
-            if len(group) == batch_size or not drop_last:
-                yield batch(
-                    [rows[window[i]] for i in group], ids, strategy, seed, epoch, multiple_of
-                )
+    window = WINDOW * batch_size
+    planned = order.blocks(
+        len(rows),
+        shuffle=shuffle,
+        window=window,
+        seed=seed,
+        epoch=epoch,
+        shard_rows=shard_rows,
+        open_shards=open_shards,
+    )
+    for number, block in enumerate(planned):
+        for numbers in order.block_batches(
+            block,
+            lambda row: len(rows[row]["input_ids"]),
+            window=window,
+            seed=seed,
+            epoch=epoch,
+            block=number,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            bucketed=bucketed,
+            drop_last=drop_last,
+        ):
+            yield batch([rows[row] for row in numbers], ids, strategy, seed, epoch, multiple_of)

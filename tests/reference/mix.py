@@ -1,29 +1,15 @@
-"""Slow twin of `batches/mix.py` and `kernels/mixing.py`: walks an epoch place by place, with fractions."""
+"""Slow twin of the rows of a mix in `batches/blocks.py` and `kernels/mixing.py`."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import floor
-
 from tests.reference import rng
-from tests.reference.order import shuffled, stream_of
-
-
-def stood_before(place: int, rows: list[int]) -> list[int]:
-    """Return how often each split stands before a place: those of most rows take their share first."""
-    before = [0] * len(rows)
-    left, rest = place, sum(rows)
-    for split in sorted(range(len(rows)), key=lambda split: -rows[split]):
-        before[split] = floor(Fraction(left * rows[split], rest) + Fraction(1, 2))
-        left -= before[split]
-        rest -= rows[split]
-    return before
+from tests.reference.order import shuffled
 
 
 def epoch_rows(
     sizes: list[int], rows: list[int], seed: int, epoch: int
 ) -> list[tuple[int, int, int]]:
-    """Return split, round of the epoch and row at each place of a shuffled epoch.
+    """Return split, round of the epoch and row of each row of a shuffled epoch, split by split.
 
     Args:
         sizes: Number of rows that each split has.
@@ -32,13 +18,16 @@ def epoch_rows(
         epoch: Its number.
     """
     found = []
-    for place in range(sum(rows)):
-        before, after = stood_before(place, rows), stood_before(place + 1, rows)
-        (split,) = [split for split in range(len(rows)) if after[split] > before[split]]
-        given = epoch * rows[split] + before[split]
-        number, within = divmod(given, sizes[split])
-        row = shuffled(within, stream_of(0x0BDE, seed, number % 2**63), sizes[split])
-        found.append((split, number - epoch * rows[split] // sizes[split], row))
+    for split, (size, taken) in enumerate(zip(sizes, rows, strict=True)):
+        used = epoch * taken
+        first = used // size
+        for number in range(first, -(-(used + taken) // size)):
+            start = max(used - number * size, 0)
+            stop = min(used + taken - number * size, size)
+            order = list(range(size))
+            if stop - start < size:
+                order = shuffled(order, 0x0BDE, seed, number % 2**63)
+            found += [(split, number - first, row) for row in order[start:stop]]
     return found
 
 

@@ -1,11 +1,14 @@
-"""Slow twin of `batches/order.py` and `kernels/shuffle.py`, in Python's own integers."""
+"""Slow twin of `batches/blocks.py` and `batches/plan.py`: lists of rows, in Python's own integers."""
 
 from __future__ import annotations
 
-from tests.reference import rng
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-ROUNDS = 6
-FEW = 256
+from tests.reference import packing, rng
+
+Item = TypeVar("Item")
 
 
 def stream_of(*names: int) -> int:
@@ -15,62 +18,85 @@ def stream_of(*names: int) -> int:
     return stream
 
 
-def shuffled(place: int, stream: int, size: int) -> int:
-    """Return the row at a place of a shuffled order.
-
-    Few rows are shuffled by Fisher and Yates. Of more, a Feistel network over the smallest even number of bits is
-    walked until a row comes.
-    """
-    if size <= FEW:
-        order = list(range(size))
-        for k in range(size - 1):
-            j = k + rng.below(stream, k, size - k)
-            order[k], order[j] = order[j], order[k]
-        return order[place]
-
-    half = 1
-    while 4**half < size:
-        half += 1
-    left, right = divmod(place, 2**half)
-    for r in range(ROUNDS):
-        left, right = right, left ^ rng.mix(rng.fold_in(stream, r) ^ right) % 2**half
-    row = left * 2**half + right
-    return row if row < size else shuffled(row, stream, size)
+def shuffled(items: Sequence[Item], *names: int) -> list[Item]:
+    """Shuffle by Fisher and Yates, with the stream of some names."""
+    stream = stream_of(*names)
+    order = list(items)
+    for k in range(len(order) - 1):
+        j = k + rng.bits(stream, k) % (len(order) - k)
+        order[k], order[j] = order[j], order[k]
+    return order
 
 
-def epoch_order(size: int, seed: int, epoch: int) -> list[int]:
-    stream = stream_of(0x0BDE, seed, epoch)
-    return [shuffled(place, stream, size) for place in range(size)]
-
-
-def order_by_shards(shard_rows: list[int], open_shards: int, seed: int, epoch: int) -> list[int]:
-    """Deal the mixed rows of each shard out to the blocks from its own on, and mix each block."""
-    count = len(shard_rows)
-    pieces = min(open_shards, count)
-    blocks: list[list[int]] = [[] for _ in range(count)]
-
-    shard_stream = stream_of(0x5A4D, seed, epoch)
-    for position in range(count):
-        shard = shuffled(position, shard_stream, count)
-        size = shard_rows[shard]
-        stream = stream_of(0x0BDE, seed, epoch, shard)
-        mixed = [sum(shard_rows[:shard]) + shuffled(i, stream, size) for i in range(size)]
-        for piece in range(pieces):
-            block = blocks[min(position + piece, count - 1)]
-            block += mixed[size * piece // pieces : size * (piece + 1) // pieces]
-
-    rows = []
-    for number, block in enumerate(blocks):
-        stream = stream_of(0xB10C, seed, epoch, number)
-        rows += [block[shuffled(place, stream, len(block))] for place in range(len(block))]
-    return rows
-
-
-def window_batches(
-    lengths: list[int], batch_size: int, seed: int, epoch: int, window: int
+def blocks(
+    size: int,
+    *,
+    shuffle: bool | str,
+    window: int,
+    seed: int,
+    epoch: int,
+    shard_rows: Sequence[int] = (),
+    open_shards: int = 16,
 ) -> list[list[int]]:
-    """Sort a window's rows from long to short, cut batches, and shuffle those."""
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-    stream = stream_of(0xBA7C, seed, epoch, window)
-    return [batches[shuffled(place, stream, len(batches))] for place in range(len(batches))]
+    """Return the rows of each block of a split, not shuffled."""
+    shards = [list(range(size))]
+    if shuffle == "shards":
+        firsts = list(itertools.accumulate(shard_rows, initial=0))
+        order = shuffled(range(len(shard_rows)), 0x5A4D, seed, epoch)
+        shards = [list(range(firsts[shard], firsts[shard + 1])) for shard in order]
+    rows = list(itertools.chain(*shards))
+    ends = []
+    if shuffle == "shards":
+        # One shard, then twice as many each time, up to `open_shards`.
+        left = [shard for shard in shards if shard]
+        count, end = 1, 0
+        while left:
+            end += sum(map(len, left[:count]))
+            ends.append(end)
+            left = left[count:]
+            count = min(2 * count, open_shards)
+    elif not shuffle:
+        end = step = window
+        while end < size:
+            ends.append(end)
+            step = min(2 * step, max(window, 2**20))
+            end += step
+
+    bounds = sorted({0, size, *(end - end % window for end in ends if end < size)})
+    return [rows[first:past] for first, past in itertools.pairwise(bounds)]
+
+
+def block_batches(
+    rows: Sequence[int],
+    length: Callable[[int], int],
+    *,
+    window: int,
+    seed: int,
+    epoch: int,
+    block: int,
+    batch_size: int | None = None,
+    batch_tokens: int | None = None,
+    flat: bool = False,
+    multiple_of: int = 1,
+    shuffle: bool | str = True,
+    bucketed: bool = True,
+    drop_last: bool = False,
+) -> list[list[int]]:
+    """Shuffle a block; sort each window from long to short, cut batches, and shuffle those."""
+    order = shuffled(rows, 0xB10C, seed, epoch, block) if shuffle else list(rows)
+    batches = []
+    for number, first in enumerate(range(0, len(order), window)):
+        own = order[first : first + window]
+        if bucketed:
+            own = sorted(own, key=lambda row: -length(row))
+        if batch_tokens is None:
+            size = batch_size or 32
+            cut = [own[i : i + size] for i in range(0, len(own), size)]
+            if drop_last:
+                cut = [batch for batch in cut if len(batch) == size]
+        else:
+            lengths = [length(row) for row in own]
+            places = packing.cut_to_budget(lengths, batch_tokens, multiple_of, flat)
+            cut = [[own[place] for place in batch] for batch in places]
+        batches += shuffled(cut, 0xBA7C, seed, epoch, block, number) if bucketed else cut
+    return batches

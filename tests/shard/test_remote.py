@@ -78,12 +78,9 @@ def test_load__reads_only_the_manifest(url: str, cached: Path) -> None:
 def test_batches__repr_downloads_nothing(url: str, cached: Path) -> None:
     train = load(url)["train"]
 
-    shown = [
-        repr(Batches(train, "joint", **{name: 100})) for name in ("batch_tokens", "batch_size")
-    ]
+    for name in ("batch_tokens", "batch_size"):
+        repr(Batches(train, "joint", **{name: 100}))
 
-    assert "about" in shown[0]
-    assert "about" not in shown[1]
     assert dict(Faulty.opened) == {MANIFEST: 1}
 
 

@@ -434,7 +434,7 @@ def test_trainer__refuses_flat_rows_for_a_model_without_row_masks(
     shards: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        ValueError, match="in a BertForMaskedLM packed rows would attend to each other; pass Mslm"
+        ValueError, match="in a BertForMaskedLM flat rows would attend to each other; pass Mslm"
     ):
         train(model_for(shards), shards, tmp_path, LoaderTrainer, shape={"flat": True})
     train(model_for(shards), shards, tmp_path, LoaderTrainer)

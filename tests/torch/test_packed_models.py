@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long
 NOT_TOLD = ["deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "deberta-v2-conv", "mpnet"]
 """Encoders without an argument that separates packed rows. `MslmModel` unpacks the rows for them."""
 FAMILIES = sorted(set(OF_FAMILY) - set(NOT_TOLD))
-SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"flat": True}}
+SHAPES: dict[str, dict[str, Any]] = {"flat": {"flat": True}}
 
 
 @pytest.fixture(scope="module")
@@ -262,8 +262,6 @@ def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, 
     assert inputs["max_length_q"] == inputs["max_length_k"] == max(lengths)
     assert isinstance(inputs["max_length_q"], int)
     assert inputs["position_ids"].tolist() == batch["position_ids"].tolist()
-    with pytest.raises(ValueError, match="expected a flat row for 'flash_attention_2'"):
-        encoder_inputs(collated(rows, row_tokens=64), model)
 
     # Padding forms a row, because kernels leave memory outside rows uninitialised.
     wide = collated(rows, flat=True, multiple_of=1024)

@@ -1,4 +1,4 @@
-"""The first batches of an epoch to scale: padded, bucketed, packed and flat."""
+"""The first batches of an epoch to scale: padded, bucketed and flat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GAP = 3
 _WIDTH = 480
 """Width of the widest drawing."""
 _PATIENCE_S = 0.3
-_NUM_FORMS = 6
+_NUM_FORMS = 5
 _LARGEST = 1 << 20
 
 
@@ -82,13 +82,11 @@ class BatchSizes(NamedTuple):
     Attributes:
         rows: Rows in a padded batch.
         tokens: Tokens in a batch by tokens. Default: the average size of a padded batch.
-        width: Tokens in a packed row. Default: the longest row, and at least 512.
         multiple_of: Round widths up to a multiple of this number.
     """
 
     rows: int = 32
     tokens: int | None = None
-    width: int | None = None
     multiple_of: int = 1
 
 
@@ -140,20 +138,17 @@ def form_options(
     if sizes.multiple_of > 1:
         common["multiple_of"] = sizes.multiple_of
 
-    padded = {"batch_size": sizes.rows, **common}
+    padded = {"batch_size": sizes.rows, "bucketed": False, **common}
     yield "padded", padded
-    yield "padded, in buckets", {**padded, "bucketed": True}
+    yield "padded, in buckets", {"batch_size": sizes.rows, **common}
 
     # The other forms take the average size of a padded batch, so that padding can be compared.
     shapes = first_batches(split, BatchOptions(**padded), count=64)
     size = sum(shape.width * len(shape.lines) for shape in shapes) // max(len(shapes), 1)
     longest = max((shape.width for shape in shapes), default=1)
     tokens = sizes.tokens or -(-max(size, longest, 1) // 64) * 64
-    width = sizes.width or max(512, longest)
-    yield "by tokens", {"batch_tokens": tokens, **common}
-    yield "by tokens, in buckets", {"batch_tokens": tokens, "bucketed": True, **common}
-    packed = max(1, round(tokens / width))
-    yield "packed", {"batch_size": packed, "row_tokens": width, **common}
+    yield "by tokens", {"batch_tokens": tokens, "bucketed": False, **common}
+    yield "by tokens, in buckets", {"batch_tokens": tokens, **common}
     yield "flat", {"batch_tokens": tokens, "flat": True, **common}
 
 
@@ -175,11 +170,11 @@ def _counting(
                 raise CallError(f"{name}: {error}") from None
             counted.append((name, arguments, stats, shapes))
 
-        # The widest padded batch sets the scale. Packed and flat rows are wider, and are wrapped.
+        # The widest padded batch sets the scale. Flat rows are wider, and are wrapped.
         padded = [
             shape
-            for _, _, stats, shapes in counted
-            if stats.packed_rows is None
+            for _, arguments, _, shapes in counted
+            if "flat" not in arguments
             for shape in shapes
         ]
         unit = _WIDTH / max((shape.width for shape in padded), default=_WIDTH)

@@ -41,12 +41,12 @@ def check_training(
         for split in splits:
             _check_labels(where, model.config.labels, split)
 
-    # A plain encoder ignores the columns of packed rows; an MslmModel converts them.
+    # A plain encoder ignores the columns of flat rows; an MslmModel converts them.
     sources = [*iter_datasets(datasets), collator]
-    packs = any(getattr(getattr(source, "options", None), "is_packed", False) for source in sources)
-    if packs and type(model).__module__.startswith("transformers."):
+    is_flat = any(getattr(getattr(source, "options", None), "flat", False) for source in sources)
+    if is_flat and type(model).__module__.startswith("transformers."):
         raise ValueError(
-            f"{where}: in a {type(model).__name__} packed rows would attend to each other; pass "
+            f"{where}: in a {type(model).__name__} flat rows would attend to each other; pass "
             "MslmModel.wrap(model), or leave out flat"
         )
 

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import AnnotateError
-from mslm_data.kernels.pad import IGNORED, pad_rows
+from mslm_data.kernels.pad import IGNORED, pad
 from mslm_data.shard.split import Rows
 from mslm_data.torch.data.loader import MaskedDataset
 from mslm_data.torch.model.loss import token_losses
@@ -39,7 +39,7 @@ def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
         width: Minimum of L. Default: the length of the longest row.
     """
     out = np.empty((len(rows), max(width, int(rows.lengths.max(initial=0)))), np.int64)
-    pad_rows(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
+    pad(np.arange(len(rows)), np.arange(len(rows) + 1), rows.offsets, rows.values, fill, out)
     return out
 
 

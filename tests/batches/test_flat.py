@@ -1,4 +1,4 @@
-"""Batches by tokens and packed rows: their content, and resuming."""
+"""Batches by tokens and flat rows: their content, and resuming."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from mslm_data.shard.split import Split
 from tests import made
 
 JOINT = strategy("joint", elm=0.5, blm=0.2)
-PACKED: list[dict[str, Any]] = [
-    {"batch_size": 3, "row_tokens": 40},
+FLAT: list[dict[str, Any]] = [
     {"batch_tokens": 90, "flat": True},
     {"batch_tokens": 90, "flat": True, "multiple_of": 8},
     {"batch_size": 5, "flat": True},
@@ -28,8 +27,8 @@ PACKED: list[dict[str, Any]] = [
 BY_TOKENS: list[dict[str, Any]] = [
     {"batch_tokens": 90},
     {"batch_tokens": 90, "multiple_of": 8, "shuffle": False},
-    {"batch_tokens": 90, "bucketed": True},
-    *PACKED,
+    {"batch_tokens": 90, "bucketed": False},
+    *FLAT,
 ]
 COLUMNS = ("input_ids", "labels", "mask_kinds", "bio")
 
@@ -70,7 +69,7 @@ def alone(split: Split, **options: Any) -> dict[int, Any]:
 
 
 def unpacked(batch: Batch) -> Iterator[tuple[int, Any]]:
-    """Yield key and content of each row of a packed batch, with mentions in tokens of the row."""
+    """Yield key and content of each row of a flat batch, with mentions in tokens of the row."""
     keys = iter(batch["keys"].tolist())
     for line in range(len(batch["input_ids"])):
         sequences = batch["sequence_ids"][line]
@@ -97,10 +96,8 @@ def unpacked(batch: Batch) -> Iterator[tuple[int, Any]]:
             )
 
 
-@pytest.mark.parametrize("options", PACKED)
-def test_batches__packed_hold_each_row_as_it_is_alone(
-    train: Split, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("options", FLAT)
+def test_batches__flat_hold_each_row_as_it_is_alone(train: Split, options: dict[str, Any]) -> None:
     expected = alone(train, seed=5, epoch=2)
 
     batches = list(Batches(train, JOINT, seed=5, epoch=2, **options))
@@ -114,19 +111,6 @@ def test_batches__packed_hold_each_row_as_it_is_alone(
         assert (batch["labels"][padding] == -100).all()
         assert (batch["bio"][padding] == -100).all()
         assert not batch["position_ids"][padding].any()
-
-
-def test_batches__packed_are_rectangles_of_the_width_that_was_asked_for(train: Split) -> None:
-    shapes = [
-        batch["input_ids"].shape for batch in Batches(train, JOINT, batch_size=3, row_tokens=40)
-    ]
-
-    assert {width for _, width in shapes} == {40}
-    assert max(rows for rows, _ in shapes) == 3
-    assert any(
-        batch["sequence_ids"].max() > 1
-        for batch in Batches(train, JOINT, batch_size=3, row_tokens=40)
-    )
 
 
 @pytest.mark.parametrize(("multiple_of", "flat"), [(1, True), (8, True), (1, False), (8, False)])
@@ -158,7 +142,7 @@ def test_batches__flat_say_where_each_row_begins(train: Split) -> None:
             assert batch[name] == lengths.max()
 
 
-def test_batches__of_rows_alone_have_no_columns_of_packed_ones(train: Split) -> None:
+def test_batches__of_rows_alone_have_no_columns_of_flat_ones(train: Split) -> None:
     (batch, *_) = Batches(train, JOINT, batch_tokens=90)
 
     assert not set(batch) & {"position_ids", "sequence_ids", "cu_seq_lens_q", "max_length_q"}
@@ -189,7 +173,7 @@ def test_state_dict__goes_on_with_exactly_the_rest(
         {"batch_tokens": 91},
         {"multiple_of": 2},
         {"flat": True},
-        {"row_tokens": 90, "batch_tokens": None},
+        {"batch_size": 90, "batch_tokens": None},
     ],
 )
 def test_load_state_dict__refuses_a_state_of_another_budget(
@@ -207,26 +191,25 @@ def test_batches__refuse_a_budget_that_the_longest_row_exceeds(train: Split) -> 
 
     with pytest.raises(
         ValueError,
-        match=f"row_tokens: .* a row of {longest} tokens, got 20; pass the encode.max_tokens",
+        match=f"batch_tokens: .* a row of {longest} tokens, got 20; pass the encode.max_tokens",
     ):
-        list(Batches(train, JOINT, row_tokens=20))
+        list(Batches(train, JOINT, batch_tokens=20))
 
 
 def test_repr__says_what_a_batch_is(train: Split) -> None:
     batches = Batches(train, JOINT, batch_tokens=90, flat=True)
-    full = -(-train.tokens // 90)
 
     assert repr(batches) == (
-        f"Batches(about {full} of 90 tokens in one flat row from {train!r}; epoch 0, 0 given)"
+        f"Batches(90 tokens in one flat row each from {train!r}; epoch 0, 0 given)"
     )
-    assert full <= len(batches) < 1.1 * full
+    assert 1 <= len(batches) / -(-train.tokens // 90) < 1.2
 
 
 # Rates that follow the tokens ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "options", [{"batch_size": 4}, {"batch_size": 4, "bucketed": True}, *BY_TOKENS]
+    "options", [{"batch_size": 4}, {"batch_size": 4, "bucketed": False}, *BY_TOKENS]
 )
 def test_batches__tell_a_rate_the_tokens(train: Split, options: dict[str, Any]) -> None:
     """Each row is masked by the plan for the tokens before its batch, counted by hand."""
@@ -237,15 +220,13 @@ def test_batches__tell_a_rate_the_tokens(train: Split, options: dict[str, Any]) 
     batches = Batches(train, falling, epoch=1, **options)
     every = list(batches)
 
-    given = 0
+    tokens = total
     for batch in every:
-        rows = np.array([row_of_key[key] for key in batch["keys"].tolist()])
-        tokens = total + total * given // len(train)
-        plan = falling.plan(train.take(rows), epoch=1, tokens=tokens)
+        rows = train.take([row_of_key[key] for key in batch["keys"].tolist()])
+        plan = falling.plan(rows, epoch=1, tokens=tokens)
         assert np.count_nonzero(batch["mask_kinds"]) == np.count_nonzero(plan.kinds.values)
-        # With buckets, a partial batch counts as full.
-        given += 4 if options == {"batch_size": 4, "bucketed": True} else len(rows)
-    assert min(given, len(train)) == len(train)
+        tokens += len(rows.input_ids.values)
+    assert tokens == 2 * total
 
     half = len(every) // 2
     before = Batches(train, falling, epoch=1, **options)

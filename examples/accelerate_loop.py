@@ -40,7 +40,7 @@ def main() -> None:
 
     # The loader divides rows among processes itself. Register it for checkpoints; `prepare` would
     # return it unchanged.
-    loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
+    loader = data.loader(batch_tokens=arguments.batch_tokens)
 
     torch.manual_seed(0)
     weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))

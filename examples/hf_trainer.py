@@ -56,7 +56,7 @@ def main() -> None:
             use_cpu=not torch.cuda.is_available(),
             report_to=[],
         ),
-        train_dataset=data.loader(batch_tokens=arguments.batch_tokens, bucketed=True),
+        train_dataset=data.loader(batch_tokens=arguments.batch_tokens),
         eval_dataset=held_out.loader(batch_tokens=arguments.batch_tokens),
     )
     last = get_last_checkpoint(str(arguments.out)) if arguments.out.is_dir() else None

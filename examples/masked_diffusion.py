@@ -34,7 +34,7 @@ def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
     shards = md.load(folder)
     strategy = md.strategy("diffusion", units=units, complement=True)
     train = MaskedDataset(shards["train"], strategy, seed=7)
-    loader = train.loader(batch_tokens=1024, bucketed=True)
+    loader = train.loader(batch_tokens=1024)
 
     torch.manual_seed(7)
     model = MslmModel.wrap(

@@ -39,7 +39,7 @@ def main() -> None:
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
-    loader = data.loader(batch_tokens=arguments.batch_tokens, bucketed=True)
+    loader = data.loader(batch_tokens=arguments.batch_tokens)
 
     torch.manual_seed(0)
     weights = loss_weights(md.Batches(shards["train"], strategy, batch_size=64))

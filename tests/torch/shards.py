@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import mslm_data as md
-from mslm_data.batches.batch_options import BatchOptions, pack
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.collate import Masked
 from mslm_data.torch import MaskedDataset
 from mslm_data.torch.data.rows import make_examples
+from mslm_data.torch.data.tensors import to_tensors
 from tests.generate import IDS, fixed_examples, rows_of
 
 JOINT = md.strategy("joint", elm=0.5, blm=0.2)
@@ -56,17 +56,7 @@ def packed_batch(
 ) -> dict[str, torch.Tensor]:
     """Return rows with the special ids of `IDS` as a masked batch of a form of `BatchOptions`."""
     masked = Masked.by_strategy(make_examples(rows, IDS), strategy, seed=0, epoch=0)
-    options = BatchOptions(**shape)
-
-    places = (
-        [np.arange(len(rows))] if options.flat else [np.array([row]) for row in range(len(rows))]
-    )
-    if options.row_tokens:
-        places = pack(masked.examples.input_ids.lengths, options.row_tokens)
-    packs = np.cumsum([0, *map(len, places)]) if options.is_packed else None
-    arrays = masked.batch(np.concatenate(places), packs=packs, options=options)
-    arrays["keys"] = arrays["keys"].view(np.int64)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return to_tensors(masked.batch(options=BatchOptions(**shape)), None)
 
 
 def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any]) -> None:

@@ -136,7 +136,7 @@ def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path)
 
 @pytest.mark.long
 def test_lightning__resumes_in_mid_epoch(ncbi: Path, tmp_path: Path) -> None:
-    whole = expected(ncbi, batch_size=4, bucketed=True)
+    whole = expected(ncbi, batch_size=4)
 
     (first,) = ran(
         "lightning_stopped.py", tmp_path / "first", str(ncbi), str(tmp_path / "out"), "10"
@@ -172,7 +172,7 @@ def test_plain_torch__resumes_equally_after_a_kill(
     assert before == whole[: len(before)]
     assert after == whole[len(whole) - len(after) :]
     assert 0 <= len(before) + len(after) - len(whole) <= 3
-    assert [step["keys"] for step in whole] == expected(ncbi, batch_size=4, bucketed=True)
+    assert [step["keys"] for step in whole] == expected(ncbi, batch_size=4)
 
 
 @pytest.mark.long

@@ -144,7 +144,7 @@ def test_programs__fill_batches_that_are_useful_on_two_processes(
     )
 
     data = MaskedDataset(shards["train"], "joint", seed=0)
-    options = {"batch_tokens": int(tokens), "bucketed": True, "world": 2}
+    options = {"batch_tokens": int(tokens), "world": 2}
     loaders = [data.loader(rank=rank, **options) for rank in range(2)]
     useful = places = 0
     for step in zip(*loaders, strict=True):

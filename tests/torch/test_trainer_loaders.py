@@ -33,8 +33,8 @@ def model_of(shards: Any) -> Any:
 
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "buckets": {"batch_size": 7, "bucketed": True},
-    "tokens": {"batch_tokens": 256},
+    "rows": {"batch_size": 7},
+    "tokens": {"batch_tokens": 128, "bucketed": False},
     "flat": {"batch_tokens": 256, "flat": True},
 }
 

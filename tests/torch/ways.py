@@ -32,7 +32,7 @@ SEED = 3
 EPOCHS = 3
 SHAPES: dict[str, dict[str, Any]] = {
     "rows": {"batch_size": 8},
-    "tokens": {"batch_tokens": 256, "bucketed": True},
+    "tokens": {"batch_tokens": 256},
     "flat": {"batch_tokens": 256, "flat": True},
 }
 ROWS_OF_A_BATCH = 8

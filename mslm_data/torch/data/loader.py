@@ -91,7 +91,7 @@ class MaskedDataset:
         flat: bool = False,
         shuffle: bool | Literal["shards"] = True,
         open_shards: int = OPEN_SHARDS,
-        bucketed: bool = False,
+        bucketed: bool | None = None,
         drop_last: bool = False,
         multiple_of: int = 1,
         rank: int | None = None,
@@ -199,7 +199,7 @@ class MaskedLoader:
         self._world = world
         self._pin_memory = pin_memory
         self._columns = columns
-        self._cursor = Cursor(EpochOrder.from_options(dataset.split, options))
+        self._cursor = Cursor(EpochOrder(dataset.split, options))
 
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch from its first batch; no effect within the current epoch.
@@ -236,15 +236,12 @@ class MaskedLoader:
             self.dataset.split,
             self.dataset.strategy,
             steps,
-            order=self._cursor.order,
-            begin=self._cursor.place,
-            seed=self.options.seed,
+            options=self.options,
             mask_epoch=0 if self.dataset.static else self._cursor.epoch,
         )
-        for masked, places, packs in masked_batches:
+        for masked, places in masked_batches:
             self._cursor.count()
-            arrays = masked.batch(places, packs=packs, options=self.options)
-            batch = to_tensors(arrays, self._columns)
+            batch = to_tensors(masked.batch(places, options=self.options), self._columns)
             if self._pin_memory:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 
@@ -302,7 +299,7 @@ class MaskedLoader:
 
         return (
             f"MaskedLoader({self.options.describe_size()} from {self.dataset!r}; "
-            f"epoch {state['epoch']}, {state['steps']:,} given)"
+            f"epoch {state['epoch']}, {state['batch']:,} given)"
         )
 
 
@@ -314,7 +311,7 @@ class TrainerBatches(IterableDataset[dict[str, Tensor]]):
     first, and starts where the one before ended: each row is used once in an epoch of the rows,
     which may end a few batches before or after an epoch of the Trainer.
 
-    The Trainer resumes by skipping batches of the first epoch, so the epoch must be set.
+    The Trainer resumes by skipping batches of an epoch, so the epoch must be set.
 
     Attributes:
         dataset: The loader, with a position of its own.
@@ -326,9 +323,10 @@ class TrainerBatches(IterableDataset[dict[str, Tensor]]):
         self.dataset = copy(loader)
         self.dataset._cursor = Cursor(loader._cursor.order)
         self.epoch = epoch
-        self._lengths: list[int] = []
-        """Number of batches of each epoch of the rows, as far as they were needed."""
-        self._length = self._count_batches(0)
+        self._length = len(self.dataset)
+        self._next_epoch = 0
+        self._next_state = self.dataset.state_dict()
+        """State at the start of the next epoch."""
 
     def __len__(self) -> int:
         return self._length
@@ -345,28 +343,31 @@ class TrainerBatches(IterableDataset[dict[str, Tensor]]):
         return self._pass(self.epoch)
 
     def _pass(self, epoch: int) -> Iterator[dict[str, Tensor]]:
-        """Yield the batches of an epoch of the Trainer."""
-        # Find the epoch of the rows that contains the first batch, and the batch's index in it.
-        first = epoch * self._length
-        row_epoch = 0
-        while self._length and first >= self._count_batches(row_epoch):
-            first -= self._count_batches(row_epoch)
-            row_epoch += 1
+        """Yield the batches of an epoch of the Trainer, across epochs of the rows."""
+        self.dataset.load_state_dict(self._find_state(epoch))
 
-        # Take batches from there on, across epochs of the rows.
         remaining = self._length
         while remaining:
-            self.dataset.set_epoch(row_epoch)
-            for batch in islice(self.dataset, first, first + remaining):
+            for batch in islice(self.dataset, remaining):
                 remaining -= 1
+                if not remaining:
+                    # Before the last batch is given: the Trainer does not ask for another one.
+                    self._next_epoch = epoch + 1
+                    self._next_state = self.dataset.state_dict()
                 yield batch
-            first = 0
-            row_epoch += 1
 
-    def _count_batches(self, epoch: int) -> int:
-        """Return the number of this rank's batches in an epoch of the rows."""
-        while len(self._lengths) <= epoch:
-            self.dataset.set_epoch(len(self._lengths))
-            self._lengths.append(len(self.dataset))
+    def _find_state(self, epoch: int) -> dict[str, Any]:
+        """Return the state of the loader at the start of an epoch of the Trainer."""
+        if epoch == self._next_epoch:
+            return self._next_state
 
-        return self._lengths[epoch]
+        # After a resume, count the batches of earlier epochs without making them.
+        cursor = Cursor(self.dataset._cursor.order)
+        rank, world = self.dataset._ranks()
+        remaining = epoch * self._length
+        while remaining:
+            for _ in islice(cursor.begin(rank=rank, world=world), remaining):
+                cursor.count()
+                remaining -= 1
+
+        return cursor.state_dict()

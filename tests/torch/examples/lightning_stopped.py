@@ -51,7 +51,7 @@ def main(folder: str, out: str, steps: str = "-1") -> None:
     """Train for two epochs or a number of steps; save a checkpoint every five steps."""
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
-    loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4, bucketed=True)
+    loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4)
     held_out = MaskedDataset(shards["validation"], strategy, seed=7, static=True).loader()
     module = Module(shards, strategy)
     trainer = lightning.Trainer(

@@ -23,7 +23,7 @@ def main(folder: str, checkpoint: str) -> None:
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=7)
-    loader = data.loader(batch_size=4, bucketed=True, multiple_of=8)
+    loader = data.loader(batch_size=4, multiple_of=8)
     torch.manual_seed(7)
     model = tiny_model(shards, strategy, dropout=0.0)  # makes losses of two runs comparable
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -45,7 +46,7 @@ flat row. There are more arrays:
 * `max_length_q`, `max_length_k`: int64 `[]`, length of the longest original row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Masked:
     """N masked rows.
 
@@ -99,6 +100,20 @@ class Masked:
     def __len__(self) -> int:
         return len(self.examples)
 
+    @cached_property
+    def labels(self) -> Ragged:
+        """Original ids of masked tokens, -100 elsewhere, int32."""
+        ids = self.examples.input_ids
+        values = np.where(self.kinds.values != 0, ids.values, np.int32(IGNORED))
+        return Ragged(values, ids.offsets)
+
+    @cached_property
+    def tags(self) -> Ragged:
+        """BIO tags, -100 on special tokens, int16."""
+        is_word = self.examples.word_ids.values >= 0
+        values = np.where(is_word, self.examples.bio.values, np.int16(IGNORED))
+        return Ragged(values, self.examples.bio.offsets)
+
     def batch(
         self,
         rows: npt.NDArray[np.int64] | None = None,
@@ -119,29 +134,23 @@ class Masked:
 
         # Each line has one row, a flat row all of them.
         bounds = np.array([0, len(rows)]) if options.flat else np.arange(len(rows) + 1)
-        if options.flat:
-            width = options.width(int(lengths.sum()))
-            mentions = int(counts.sum())
-        else:
-            width = options.width(int(lengths.max(initial=0)))
-            mentions = int(counts.max(initial=0))
+        line_lengths = lengths.sum(keepdims=True) if options.flat else lengths
+        line_counts = counts.sum(keepdims=True) if options.flat else counts
+        width = options.width(int(line_lengths.max(initial=0)))
+        mentions = int(line_counts.max(initial=0))
 
         def gather(column: Ragged, fill: int, size: int, dtype: type = np.int64) -> Array:
             out: Array = np.empty((len(bounds) - 1, size), dtype)
             pad(rows, bounds, column.offsets, column.values, fill, out)
             return out
 
-        # A word number of -1 is a special token or padding.
-        kinds = gather(self.kinds, 0, width, np.uint8)
-        original = gather(examples.input_ids, IGNORED, width)
-        tags = gather(examples.bio, IGNORED, width)
-        words = gather(examples.word_ids, -1, width, np.int32)
+        is_token = np.arange(width) < line_lengths[:, None]
         batch = {
             "input_ids": gather(self.corrupted, max(examples.ids.pad, 0), width),
-            "attention_mask": (original != IGNORED).astype(np.int64),
-            "labels": np.where(kinds != 0, original, IGNORED),
-            "mask_kinds": kinds,
-            "bio": np.where(words >= 0, tags, IGNORED),
+            "attention_mask": is_token.astype(np.int64),
+            "labels": gather(self.labels, IGNORED, width),
+            "mask_kinds": gather(self.kinds, 0, width, np.uint8),
+            "bio": gather(self.tags, IGNORED, width),
             "span_starts": gather(examples.span_starts, -1, mentions),
             "span_ends": gather(examples.span_ends, -1, mentions),
             "span_labels": gather(examples.span_labels, -1, mentions),
@@ -177,7 +186,9 @@ def _make_flat(
         batch[name] += np.repeat(bounds[:-1], counts)
 
     def fill_up(values: Array, fill: int) -> Array:
-        return np.pad(values, (0, width - len(values)), constant_values=fill)[None]
+        out = np.full((1, width), fill, values.dtype)
+        out[0, : len(values)] = values
+        return out
 
     batch["position_ids"] = fill_up(count_up(0, lengths), 0)
     batch["sequence_ids"] = fill_up(np.repeat(np.arange(len(lengths)), lengths), -1)

@@ -8,8 +8,8 @@ An epoch is planned a block at a time:
 
 * `shuffle=True`: the epoch is one block.
 * `shuffle="shards"`: the shards of a round are shuffled, and a block has the rows of `open_shards`
-  of them. The first block has one shard, and the next ones twice as many each, so that training
-  starts after one download.
+  of them. The first block has one shard, and the next ones four times as many each, so that
+  training starts after one download.
 * `shuffle=False`: a block has about a million consecutive rows; the first blocks have fewer.
 
 Blocks end at whole windows (`plan.WINDOW`), so all batches but the last of the epoch are full.
@@ -33,6 +33,8 @@ MAX_EPOCHS = 1 << 63
 
 _UNSHUFFLED_ROWS = 1 << 20
 """Approximate number of rows of a block of rows that are not shuffled."""
+_GROWTH = 4
+"""Factor by which blocks grow, from the first on."""
 _ROUND_STREAM = 0x0BDE
 _SHARD_STREAM = 0x5A4D
 
@@ -118,8 +120,9 @@ def block_rows(
         used = epoch * part.taken
         for number, first, past in _split_rounds(part.size, used + begin, used + end):
             here = slice(filled, filled + past - first)
-            rows = _round_rows(part, options, number, first, past, numbers.dtype)
-            numbers[here] = rows + numbers.dtype.type(part.first)
+            numbers[here] = _round_rows(part, options, number, first, past, numbers.dtype)
+            # In place: another array would be the peak of the memory of a plan.
+            np.add(numbers[here], numbers.dtype.type(part.first), out=numbers[here])
             if rounds is not None:
                 rounds[here] = number - used // part.size
             filled = here.stop
@@ -149,7 +152,7 @@ def _begins_of_unshuffled(size: int, window: int) -> list[int]:
     begin = step = window
     while begin < size:
         begins.append(begin)
-        step = min(2 * step, largest)
+        step = min(_GROWTH * step, largest)
         begin += step
     return begins
 
@@ -167,7 +170,7 @@ def _begins_by_shards(
     shard = count = 1
     while shard < len(begins):
         first_shards.append(shard)
-        count = min(2 * count, int(options.open_shards))
+        count = min(_GROWTH * count, int(options.open_shards))
         shard += count
     return [begins[shard] * size // part.taken for shard in first_shards]
 

@@ -134,7 +134,7 @@ def test_plan_epoch__has_each_row_once_in_batches_that_fit(
         ({"shuffle": "shards", "open_shards": 2}, "0c188a3748a44711"),
         ({"batch_tokens": 500}, "4a2f6190729dddab"),
         ({"batch_tokens": 500, "flat": True}, "6beea9a78a501acd"),
-        ({"shuffle": False}, "eeb36eef88e7f2dd"),
+        ({"shuffle": False}, "c9bb78dffc40aa83"),
     ],
     ids=str,
 )
@@ -261,7 +261,7 @@ def test_blocks__by_shards_have_some_shards_each(open_shards: int) -> None:
     assert sorted(itertools.chain(*shards)) == list(range(40))
     assert len(shards[0]) == 1
     assert max(map(len, shards)) == min(open_shards, 16)
-    assert all(len(after) <= 2 * len(before) for before, after in itertools.pairwise(shards))
+    assert all(len(after) <= 4 * len(before) for before, after in itertools.pairwise(shards))
 
 
 def test_blocks__end_at_whole_windows() -> None:

@@ -47,19 +47,19 @@ def blocks(
     rows = list(itertools.chain(*shards))
     ends = []
     if shuffle == "shards":
-        # One shard, then twice as many each time, up to `open_shards`.
+        # One shard, then four times as many each time, up to `open_shards`.
         left = [shard for shard in shards if shard]
         count, end = 1, 0
         while left:
             end += sum(map(len, left[:count]))
             ends.append(end)
             left = left[count:]
-            count = min(2 * count, open_shards)
+            count = min(4 * count, open_shards)
     elif not shuffle:
         end = step = window
         while end < size:
             ends.append(end)
-            step = min(2 * step, max(window, 2**20))
+            step = min(4 * step, max(window, 2**20))
             end += step
 
     bounds = sorted({0, size, *(end - end % window for end in ends if end < size)})

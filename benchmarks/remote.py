@@ -29,7 +29,7 @@ from benchmarks import elsewhere, inputs
 from benchmarks.harness import AbsentError, same
 from benchmarks.report import commit, machine, markdown_table
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.plan import epoch_blocks, plan_epoch
+from mslm_data.batches.epoch_plan import epoch_blocks, plan_epoch
 
 DELAY_S = 0.05
 COPIES = 20

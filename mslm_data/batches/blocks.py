@@ -12,7 +12,8 @@ An epoch is planned a block at a time:
   training starts after one download.
 * `shuffle=False`: a block has about a million consecutive rows; the first blocks have fewer.
 
-Blocks end at whole windows (`plan.WINDOW`), so all batches but the last of the epoch are full.
+Blocks end at whole windows (`epoch_plan.WINDOW`), so all batches but the last of the epoch are
+full.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ROUND_STREAM = 0x0BDE
 _SHARD_STREAM = 0x5A4D
 
 
-class Part(NamedTuple):
+class EpochPart(NamedTuple):
     """A split, as part of the rows of an epoch.
 
     Attributes:
@@ -55,22 +56,22 @@ class Part(NamedTuple):
     shard_rows: tuple[int, ...]
 
 
-def find_parts(rows: Sized) -> list[Part]:
+def find_parts(rows: Sized) -> list[EpochPart]:
     """Return the parts of a split, a mix, or any other object with a length."""
     if not hasattr(rows, "splits"):
-        return [Part(len(rows), len(rows), 0, tuple(getattr(rows, "shard_rows", ())))]
+        return [EpochPart(len(rows), len(rows), 0, tuple(getattr(rows, "shard_rows", ())))]
 
     parts = []
     first = 0
     for share in rows.splits:
         source = share.source
-        parts.append(Part(len(source), share.rows, first, source.shard_rows))
+        parts.append(EpochPart(len(source), share.rows, first, source.shard_rows))
         first += len(source)
     return parts
 
 
 def block_bounds(
-    parts: Sequence[Part], options: BatchOptions, *, epoch: int, window: int
+    parts: Sequence[EpochPart], options: BatchOptions, *, epoch: int, window: int
 ) -> list[int]:
     """Return the first position of each block of an epoch, and the number of its rows.
 
@@ -91,7 +92,7 @@ def block_bounds(
 
 
 def block_rows(
-    parts: Sequence[Part], options: BatchOptions, *, epoch: int, start: int, stop: int
+    parts: Sequence[EpochPart], options: BatchOptions, *, epoch: int, start: int, stop: int
 ) -> tuple[RowNumbers, npt.NDArray[np.uint32] | None]:
     """Return the rows of a block, split by split. If they are shuffled, the caller does it.
 
@@ -158,7 +159,7 @@ def _begins_of_unshuffled(size: int, window: int) -> list[int]:
 
 
 def _begins_by_shards(
-    parts: Sequence[Part], options: BatchOptions, epoch: int, size: int
+    parts: Sequence[EpochPart], options: BatchOptions, epoch: int, size: int
 ) -> list[int]:
     """Return the first position of each block but the first, of rows shuffled by shards."""
     # Of several splits, follow the one of which an epoch reads most shards. The others have their
@@ -175,7 +176,7 @@ def _begins_by_shards(
     return [begins[shard] * size // part.taken for shard in first_shards]
 
 
-def _shard_begins(part: Part, options: BatchOptions, epoch: int) -> list[int]:
+def _shard_begins(part: EpochPart, options: BatchOptions, epoch: int) -> list[int]:
     """Return the position of each shard's first row, among the rows that an epoch takes."""
     used = epoch * part.taken
     begins = [0]
@@ -189,7 +190,7 @@ def _shard_begins(part: Part, options: BatchOptions, epoch: int) -> list[int]:
 
 
 def _round_rows(
-    part: Part, options: BatchOptions, number: int, first: int, past: int, dtype: np.dtype[Any]
+    part: EpochPart, options: BatchOptions, number: int, first: int, past: int, dtype: np.dtype[Any]
 ) -> RowNumbers:
     """Return the rows at positions `[first, past)` of a round of a split."""
     if isinstance(options.shuffle, str):
@@ -206,7 +207,7 @@ def _round_rows(
 
 
 def _rows_by_shards(
-    part: Part, options: BatchOptions, number: int, first: int, past: int
+    part: EpochPart, options: BatchOptions, number: int, first: int, past: int
 ) -> RowNumbers:
     """Return the rows at positions `[first, past)` of a round whose shards are shuffled."""
     shards = _shuffled_shards(part, options, number)
@@ -220,12 +221,12 @@ def _rows_by_shards(
     return count_up(first_rows, stops - starts)
 
 
-def _shuffled_shards(part: Part, options: BatchOptions, number: int) -> npt.NDArray[np.uint32]:
+def _shuffled_shards(part: EpochPart, options: BatchOptions, number: int) -> npt.NDArray[np.uint32]:
     """Return the order of the shards in a round."""
     return shuffled_numbers(len(part.shard_rows), _SHARD_STREAM, options.seed, number % MAX_EPOCHS)
 
 
-def _last_round(part: Part, epoch: int) -> int:
+def _last_round(part: EpochPart, epoch: int) -> int:
     """Return the number of the last round that an epoch touches, counted from its first."""
     if not part.taken:
         return 0

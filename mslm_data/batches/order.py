@@ -2,7 +2,7 @@
 
 Batches are dealt to the ranks in turn: rank `r` gets batch `s * world + r` in step `s`. In the last
 step of an epoch the remaining rows are shared among all ranks, so every rank takes the same number
-of steps. The batches themselves are those of `plan.plan_epoch`.
+of steps. The batches themselves are those of `epoch_plan.plan_epoch`.
 
 A position in training is a number of batches of an epoch. It depends neither on workers nor on
 ranks, so a state can be resumed with another number of them. `Cursor` saves and loads states.
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from mslm_data.batches.ahead import fetch_ahead
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.blocks import block_bounds, block_rows, find_parts, make_stream
-from mslm_data.batches.plan import EpochPlan, plan_epoch, window_rows
+from mslm_data.batches.epoch_plan import EpochPlan, plan_epoch, window_rows
 from mslm_data.log import LOGGER
 from mslm_data.mask.rng import check_count
 

@@ -12,7 +12,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.plan import WINDOW
+from mslm_data.batches.epoch_plan import WINDOW
 from mslm_data.mask.table import strategy
 from mslm_data.shard.split import Split
 from mslm_data.testing import assert_resumes

@@ -1,4 +1,4 @@
-"""Slow twin of `batches/blocks.py` and `batches/plan.py`: lists of rows, in Python's own integers."""
+"""Slow twin of `batches/blocks.py` and `batches/epoch_plan.py`: lists of rows, in Python's own integers."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches import plan as plan_module
+from mslm_data.batches import epoch_plan as plan_module
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.blocks import Part, block_bounds, block_rows
-from mslm_data.batches.plan import WINDOW, EpochPlan, epoch_blocks, plan_epoch, window_rows
+from mslm_data.batches.blocks import EpochPart, block_bounds, block_rows
+from mslm_data.batches.epoch_plan import WINDOW, EpochPlan, epoch_blocks, plan_epoch, window_rows
 from tests.reference import mix as reference_mix
 from tests.reference import order as reference
 from tests.support.row_lengths import RowLengths
@@ -275,7 +275,7 @@ def test_blocks__end_at_whole_windows() -> None:
 
 
 def test_blocks__take_each_shard_first_alike() -> None:
-    part = Part(16, 16, 0, (4, 4, 4, 4))
+    part = EpochPart(16, 16, 0, (4, 4, 4, 4))
     options = BatchOptions(batch_size=1, shuffle="shards", open_shards=2)
 
     firsts = [
@@ -304,11 +304,13 @@ def test_blocks__of_rows_that_are_not_shuffled_do_not_depend_on_shards() -> None
 # Parts of a mix ------------------------------------------------------------------------------------
 
 
-def parts_of(sizes: Sequence[tuple[int, int]], shards: int = 1) -> list[Part]:
+def parts_of(sizes: Sequence[tuple[int, int]], shards: int = 1) -> list[EpochPart]:
     """Return parts of some rows, and rows that an epoch takes."""
     firsts = itertools.accumulate((size for size, _ in sizes), initial=0)
     return [
-        Part(size, taken, first, tuple(len(rows) for rows in np.array_split(range(size), shards)))
+        EpochPart(
+            size, taken, first, tuple(len(rows) for rows in np.array_split(range(size), shards))
+        )
         for (size, taken), first in zip(sizes, firsts, strict=False)
     ]
 

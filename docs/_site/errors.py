@@ -183,23 +183,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Do not report the scores as accuracy.",
         ),
     ),
-    "torch/model/model.py": (
-        Warned(
-            "unknown head of model type '…'",
-            "`MslmModel` projects all positions to the vocabulary, not only masked ones.",
-            "Nothing. The loss is the same, but needs more memory and time.",
-        ),
-        Warned(
-            "all mentions so far were masked",
-            "With `two_views=False`, heads are trained under a strategy that masks all mentions.",
-            "Remove `two_views=False`, or mask fewer mentions, such as with `elm=0.5`.",
-        ),
-        Warned(
-            "backward was called in evaluation mode",
-            "The model is trained without dropout, as loaded by `from_pretrained`.",
-            "Call `model.train()` before training.",
-        ),
-    ),
 }
 """Module -> its warnings. A test compares the modules with the code."""
 

@@ -74,9 +74,9 @@ class Order(Part, frozen=True):
     hints: Annotated[
         Share,
         Meta(
-            description="Share of the row's tokens that form the top of an order without "
-            "randomness. `hints * rate` of the row's tokens are drawn uniformly from the top and "
-            "stay visible, though the budget is spent on them."
+            description="Share of the row that forms the top of an order without randomness. "
+            "`hints * rate` of the row is drawn uniformly from the top and stays visible, though "
+            "the budget is spent on it."
         ),
     ] = 0.0
 

@@ -17,7 +17,7 @@ from msgspec import Meta, field
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.grams import unite_words
-from mslm_data.kernels.take import CUT, choose_each, fill_uniform
+from mslm_data.kernels.take import choose_each, fill_uniform
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import Budget, quotas
@@ -240,17 +240,18 @@ class Pick(Part, frozen=True, tag_field="use", tag="units"):
             overrun=OVERRUNS[self.budget.overrun],
         )
 
+        sizes = self._sizes(examples, units, real)
         if is_independent:
             taken = self.order.choose(candidates, self.budget.chances(rng), rng)
         else:
-            budget = self.budget.quota(self._sizes(examples, units, real), real, rng)
+            budget = self.budget.quota(sizes, real, rng)
             if self.budget.total:
                 np.maximum(budget - count_masked(examples, builder), 0, out=budget)
                 builder.unspent[:] = 0
             # The order takes candidates until the budget is spent, and reduces it in place.
             taken = self.order.take(candidates, budget, rng)
             builder.unspent += budget
-        self._leave_visible(taken, candidates, real, rng)
+        self._leave_visible(taken, candidates, sizes, rng)
 
         if units is None:
             # Eligible tokens have kind 0, so adding equals setting: 9 times as fast as `copyto`.
@@ -275,7 +276,7 @@ class Pick(Part, frozen=True, tag_field="use", tag="units"):
         return real
 
     def _leave_visible(
-        self, taken: Array, candidates: Candidates, real: Array, rng: RowRng
+        self, taken: Array, candidates: Candidates, sizes: Array, rng: RowRng
     ) -> None:
         """Set `taken` to 0 for the units that stay visible by `Order.chance` and `Order.hints`."""
         order = self.order
@@ -288,12 +289,12 @@ class Pick(Part, frozen=True, tag_field="use", tag="units"):
 
         if order.hints:
             # The top: what the order takes first.
-            top = order.take(candidates, quotas(order.hints, real, "down", rng), rng)
+            offsets, _, _, costs, overrun = candidates
+            top = order.take(candidates, quotas(order.hints, sizes, "down", rng), rng)
             pool = ((top > 0) & (taken > 0)).astype(np.uint8)
-            count = quotas(order.hints * rate_at(self.budget.rate, rng), real, "down", rng)
+            count = quotas(order.hints * rate_at(self.budget.rate, rng), sizes, "down", rng)
             visible = np.zeros_like(taken)
-            costs = np.ones_like(taken)
-            fill_uniform(candidates.offsets, pool, costs, count, CUT, rng.streams(KEEP), visible)
+            fill_uniform(offsets, pool, costs, count, overrun, rng.streams(KEEP), visible)
             taken[visible > 0] = 0
 
 

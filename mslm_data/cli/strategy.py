@@ -52,8 +52,9 @@ def make_strategies(
             strategies[name] = shards.strategy(name, **options)
         if strategies[name].follows_training:
             raise PipelineError(
-                f"strategy '{name}': a rate depends on the training step or on the tokens seen, "
-                "which a command does not know; set it to a number, such as the rate of one phase"
+                f"strategy '{name}': its masks depend on the training step or on the tokens seen, "
+                "which a command does not know; set a rate to a number, such as that of one phase, "
+                "and count the parts of a curriculum one by one"
             )
 
     return strategies

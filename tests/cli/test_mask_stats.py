@@ -321,17 +321,25 @@ def test_mask_stats__invalid_calls_exit_with_2(
 
 
 @pytest.mark.parametrize("command", ["mask-stats", "inspect"])
-@pytest.mark.parametrize("per", ["step", "tokens"])
-def test_mask_stats__rejects_a_rate_that_depends_on_the_training_step(
-    built: Path, command: str, per: str
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("blm", "blm={shape = 'linear', start = 0.3, stop = 0.1, over = 10, per = 'step'}"),
+        ("blm", "blm={shape = 'linear', start = 0.3, stop = 0.1, over = 10, per = 'tokens'}"),
+        ("curriculum", "steps=[5]", "parts=[{use = 'elm'}, {use = 'blm'}]"),
+        ("curriculum", "tokens=[5]", "parts=[{use = 'elm'}, {use = 'blm'}]"),
+    ],
+)
+def test_mask_stats__rejects_masks_that_depend_on_the_training_step(
+    built: Path, command: str, words: tuple[str, ...]
 ) -> None:
-    rate = f'{{shape = "linear", start = 0.3, stop = 0.1, over = 10, per = "{per}"}}'
-    done = run(command, built, "--strategy", "blm", "--set", f"blm={rate}")
+    name, *sets = words
+    done = run(command, built, "--strategy", name, *(w for s in sets for w in ("--set", s)))
 
     assert done.code == 1
     assert (
-        "strategy 'blm': a rate depends on the training step or on the tokens seen, which a "
-        "command does not know; set it to a number"
+        f"strategy '{name}': its masks depend on the training step or on the tokens seen, which a "
+        "command does not know; set a rate to a number"
     ) in done.err
 
 

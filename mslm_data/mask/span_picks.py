@@ -19,7 +19,7 @@ from mslm_data.mask.part import Part
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
-from mslm_data.mask.units import free_tokens, real_tokens
+from mslm_data.mask.units import free_tokens
 
 
 class PlaceSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
@@ -93,7 +93,8 @@ class GrowSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="grow-span
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         offsets = examples.input_ids.offsets
         words = examples.word_ids.values
-        quota = quotas(rate_at(self.rate, rng), real_tokens(examples), "up", rng)
+        _, real = free_tokens(examples, builder)
+        quota = quotas(rate_at(self.rate, rng), real, "up", rng)
 
         starts = examples.span_starts.values
         ends = examples.span_ends.values

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, count_up, make_offsets
 from mslm_data.kernels.tokens import (
-    count_numbered,
     find_open_units,
     find_units,
     open_pool,
@@ -214,10 +213,3 @@ def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int
     """Count the masked tokens of each row, `[N]`."""
     running_total = make_offsets(builder.kinds > 0)
     return np.diff(running_total[examples.input_ids.offsets])
-
-
-def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
-    """Count the non-special tokens of each row, `[N]`."""
-    real = np.empty(len(examples), np.int64)
-    count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
-    return real

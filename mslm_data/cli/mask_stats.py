@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.split import Split
-    from mslm_data.stats import MaskStats, SweepPoint
+    from mslm_data.stats.tally import Tally
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
@@ -88,8 +88,9 @@ def command(
         mslm-data mask-stats shards/ncbi --sweep
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
-    from mslm_data.cli.mask_tables import print_tables
+    from mslm_data.cli.mask_tables import as_dict, point_as_dict, print_tables
     from mslm_data.cli.strategy import make_strategies
+    from mslm_data.stats import count_masks, effective_rates, sweep
     from mslm_data.stats.grid import has_both_rates
     from mslm_data.stats.warnings import find_warnings
 
@@ -110,8 +111,10 @@ def command(
             f"--sweep: expected a strategy with the options elm and blm, got '{name}'"
         )
 
-    counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, max_words=top)
-    for warning in find_warnings(strategy, counted.stats):
+    chunks = _chunks(rows)
+    tally = count_masks(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs)
+    stats = tally.stats()
+    for warning in find_warnings(strategy, stats):
         echo(f"warning: {warning}", err=True)
 
     report = {
@@ -121,88 +124,19 @@ def command(
         "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_report(strategy, counted, scheme, epochs),
+        "rates": [rate._asdict() for rate in effective_rates(strategy, stats)],
+        **as_dict(stats, scheme),
     }
+    if swept:
+        points = sweep(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs)
+        report["sweep"] = [point_as_dict(point, scheme, epochs) for point in points]
+    if top:
+        report["top_words"] = _top_words(tally, shards, top)
+
     if as_json:
         print_json(report)
     else:
         print_tables(report)
-
-
-class _Counted(NamedTuple):
-    """Counts of the masks of a strategy.
-
-    Attributes:
-        stats: Counts of all rows.
-        points: Counts at each pair of rates; empty without `--sweep`.
-        words: Text, masked count and total count of the words masked most; None without
-            `--top-words`.
-    """
-
-    stats: MaskStats
-    points: Sequence[SweepPoint]
-    words: Sequence[tuple[str, int, int]] | None
-
-
-def _count(
-    rows: Split,
-    shards: Shards,
-    strategy: Strategy,
-    *,
-    seed: int,
-    epochs: int,
-    swept: bool,
-    max_words: int,
-) -> _Counted:
-    """Count the masks of a strategy.
-
-    Args:
-        rows: The rows to count.
-        shards: The folder with their tokenizer.
-        strategy: The strategy.
-        seed: Seed of the masks.
-        epochs: Number of epochs.
-        swept: Whether to count at all pairs of rates too.
-        max_words: Maximum number of words masked most; 0 for none.
-    """
-    from mslm_data.stats import mask_stats, sweep
-
-    chunks = _chunks(rows)
-    return _Counted(
-        stats=mask_stats(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs),
-        points=sweep(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs)
-        if swept
-        else (),
-        words=_masked_most(shards, chunks, strategy, max_words, seed=seed, epochs=epochs)
-        if max_words
-        else None,
-    )
-
-
-def _report(strategy: Strategy, counted: _Counted, scheme: str, epochs: int) -> dict[str, Any]:
-    """Return the counts for `--json`.
-
-    Args:
-        strategy: The strategy.
-        counted: Its counts.
-        scheme: The weighting scheme to mark.
-        epochs: Number of counted epochs.
-    """
-    from mslm_data.cli.mask_tables import as_dict, point_as_dict
-    from mslm_data.stats import effective_rates
-
-    report = {
-        "rates": [rate._asdict() for rate in effective_rates(strategy, counted.stats)],
-        **as_dict(counted.stats, scheme),
-    }
-    if counted.points:
-        report["sweep"] = [point_as_dict(point, scheme, epochs) for point in counted.points]
-    if counted.words is not None:
-        report["top_words"] = [
-            {"word": word, "masked": masked, "occurrences": occurrences}
-            for word, masked, occurrences in counted.words
-        ]
-    return report
 
 
 def _check_text_may_be_shown(shards: Shards) -> None:
@@ -242,19 +176,14 @@ def _chunks(rows: Split) -> Callable[[], Iterator[Examples]]:
     return chunks
 
 
-def _masked_most(
-    shards: Shards,
-    chunks: Callable[[], Iterator[Examples]],
-    strategy: Strategy,
-    count: int,
-    *,
-    seed: int,
-    epochs: int,
-) -> list[tuple[str, int, int]]:
-    """Return the words masked most: text, number of masks and number of occurrences."""
+def _top_words(tally: Tally, shards: Shards, count: int) -> list[dict[str, Any]]:
+    """Return the words masked most, with the number of masks and of occurrences."""
     from mslm_data.encode.tokenizer import open_tokenizer
-    from mslm_data.stats import most_masked_words, word_texts
+    from mslm_data.stats import word_texts
 
-    words = most_masked_words(chunks, strategy, seed=seed, epochs=epochs, count=count)
+    words = tally.top_words(count)
     texts = word_texts(words, open_tokenizer(shards.tokenizer)) if words else []
-    return [(text, word.masked, word.occurrences) for text, word in zip(texts, words, strict=True)]
+    return [
+        {"word": text, "masked": word.masked, "occurrences": word.occurrences}
+        for text, word in zip(texts, words, strict=True)
+    ]

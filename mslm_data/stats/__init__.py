@@ -12,9 +12,9 @@ from mslm_data.stats.batch_counts import BatchShape, BatchStats, batch_stats, fi
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.effective_rates import EffectiveRate, effective_rates
 from mslm_data.stats.grid import SweepPoint, sweep
-from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
+from mslm_data.stats.masked_words import MaskedWord, word_texts
 from mslm_data.stats.mix_stats import PartStats, count_splits
-from mslm_data.stats.tally import count_row_words, mask_stats
+from mslm_data.stats.tally import count_masks, count_row_words, mask_stats
 from mslm_data.stats.weights import (
     MaskSpecificWeights,
     mask_specific_weights,
@@ -33,13 +33,13 @@ __all__ = [
     "PartStats",
     "SweepPoint",
     "batch_stats",
+    "count_masks",
     "count_row_words",
     "count_splits",
     "effective_rates",
     "first_batches",
     "mask_specific_weights",
     "mask_stats",
-    "most_masked_words",
     "released_weights",
     "sweep",
     "word_texts",

@@ -6,7 +6,7 @@ A word type is a sequence of sub-words. A word counts as masked if one of its su
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tally import find_masked_words
 from mslm_data.lexicon.word_types import WordNumbers, word_strings
-from mslm_data.mask.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +91,6 @@ class MaskedWords:
             for w in order.tolist()
             if self._masked[w] > 0
         ]
-
-
-def most_masked_words(
-    chunks: Callable[[], Iterable[Examples]],
-    strategy: Strategy,
-    *,
-    seed: int = 0,
-    epochs: int = 1,
-    count: int = 20,
-) -> list[MaskedWord]:
-    """Return the words that a strategy masks most often, in one pass over the rows.
-
-    Args:
-        chunks: Function that returns the split's rows in chunks of any size. Called once.
-        strategy: The strategy.
-        seed: Seed of the training. Default: 0.
-        epochs: Number of epochs to plan, from epoch 0. Default: 1.
-        count: Maximum number of words. Default: 20.
-    """
-    words = MaskedWords()
-    for examples in chunks():
-        words.see(examples)
-        for epoch in range(epochs):
-            plan = strategy.plan(examples, seed=seed, epoch=epoch)
-            words.add(examples, plan.kinds.values)
-
-    return words.top(count)
 
 
 def word_texts(words: Sequence[MaskedWord], tokenizer: tokenizers.Tokenizer) -> list[str]:

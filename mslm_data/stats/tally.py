@@ -23,7 +23,7 @@ from mslm_data.stats.counts import (
     LengthCounts,
     MaskStats,
 )
-from mslm_data.stats.masked_words import MaskedWords
+from mslm_data.stats.masked_words import MaskedWord, MaskedWords
 
 Counts = npt.NDArray[np.int64]
 
@@ -38,6 +38,18 @@ def mask_stats(
     epochs: int = 1,
     labels: Sequence[str],
 ) -> MaskStats:
+    """Count the masks of a strategy, in one pass over the rows; see `count_masks`."""
+    return count_masks(chunks, strategy, seed=seed, epochs=epochs, labels=labels).stats()
+
+
+def count_masks(
+    chunks: Callable[[], Iterable[Examples]],
+    strategy: Strategy,
+    *,
+    seed: int = 0,
+    epochs: int = 1,
+    labels: Sequence[str],
+) -> Tally:
     """Count the masks of a strategy, in one pass over the rows.
 
     Memory holds one chunk, and the types of all words.
@@ -59,7 +71,7 @@ def mask_stats(
         plans = (strategy.plan(examples, seed=seed, epoch=epoch) for epoch in range(epochs))
         tally.add(examples, plans)
 
-    return tally.stats()
+    return tally
 
 
 def check_epochs(epochs: int) -> None:
@@ -195,6 +207,14 @@ class Tally:
             masked_word_entropy=None if self._words is None else self._words.entropy(),
             digest=self._digest(),
         )
+
+    def top_words(self, count: int) -> list[MaskedWord]:
+        """Return the most masked words; none if words were not counted.
+
+        Args:
+            count: Maximum number of words. Ties in order of first appearance.
+        """
+        return [] if self._words is None else self._words.top(count)
 
     def _add_mentions(self, examples: Examples) -> Counts:
         """Count the mentions of each label, and return the number of tokens in each mention."""

@@ -18,8 +18,8 @@ from mslm_data.stats import (
     LengthCounts,
     MaskedWord,
     MaskSpecificWeights,
+    count_masks,
     mask_stats,
-    most_masked_words,
     released_weights,
     sweep,
 )
@@ -270,9 +270,10 @@ def test_mask_stats__a_plan_of_ones_own_owes_nothing():
 
 
 @given(random_examples(), st.integers(1, 3))
-def test_most_masked_words__equal_twin(examples, size):
+def test_top_words__equal_twin(examples, size):
     strategy = md.strategy("joint", elm=1.0, blm=0.3)
-    words = most_masked_words(in_chunks(examples, size), strategy, seed=7, epochs=2, count=1000)
+    tally = count_masks(in_chunks(examples, size), strategy, seed=7, epochs=2, labels=["a", "b"])
+    words = tally.top_words(1000)
     *_, masked, _ = slow_masked(examples, seed=7, epochs=2, elm=1.0, blm=0.3)
     there = Counter(ids for row in rows_of(examples) for ids, _ in tally_twin.words(row))
 
@@ -282,11 +283,11 @@ def test_most_masked_words__equal_twin(examples, size):
     assert [word.masked for word in words] == sorted((word.masked for word in words), reverse=True)
 
 
-def test_most_masked_words__the_first_in_the_corpus_comes_first_among_equals():
+def test_top_words__the_first_in_the_corpus_comes_first_among_equals():
     examples = examples_of([row_of([2, 1, 1, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])])
-    words = most_masked_words(lambda: [examples], md.strategy("elm", elm=1.0), count=1)
+    tally = count_masks(lambda: [examples], md.strategy("elm", elm=1.0), labels=["a"])
 
-    assert words == [MaskedWord(tokens=(10, 10), masked=2, occurrences=2)]
+    assert tally.top_words(1) == [MaskedWord(tokens=(10, 10), masked=2, occurrences=2)]
 
 
 @pytest.mark.parametrize("epochs", [1, 2])

@@ -121,7 +121,7 @@ class Measured:
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Compare speed and memory for two encoders, padding, and losses of a small encoder."""
+    """Compare speed and memory for two encoders, and losses of a small encoder."""
     shards = folders.sentences(inputs, scratch, copies=1)
     split = shards["train"]
     mean = split.record.tokens / len(split)
@@ -130,7 +130,6 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         *_compare(shards, "MiniLM", rows=32, steps=8, rounds=3, goal=6, in_trainer=True),
         *_compare(shards, "MiniLM", rows=128, steps=3, rounds=2, goal=12),
         *_compare(shards, "2-layer BERT", rows=32, steps=6, rounds=2),
-        _padding(shards),
         _losses(shards),
     ]
     caption = (

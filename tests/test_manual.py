@@ -316,7 +316,7 @@ def test_manual__search_finds_the_page_of_a_topic(manual: Path) -> None:
         "Trainer": "training.html",
         "entry point": "plugins.html",
         "mix": "mixes.html",
-        "packed rows": "batches.html",
+        "flat rows": "batches.html",
         "annotate": "annotating.html",
         "export": "exporting.html",
         "perplexity": "evaluating.html",

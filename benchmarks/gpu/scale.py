@@ -19,7 +19,7 @@ class Scale:
         note_rows: Encoder -> maximum number of tokens of a row of notes.
         sentence_batch: Number of sentences of a batch.
         note_batch: Number of tokens of a batch of notes.
-        packed_tokens: Number of tokens of a packed row of sentences.
+        grouped_tokens: Number of tokens of a row of the peer's concatenated sentences.
         warm: Number of warm-up steps.
         steps: Number of measured steps.
         backend: Backend of `torch.compile`.
@@ -37,7 +37,7 @@ class Scale:
     note_rows: Mapping[str, int]
     sentence_batch: int
     note_batch: int
-    packed_tokens: int
+    grouped_tokens: int
     warm: int
     steps: int
     backend: str
@@ -93,15 +93,14 @@ FULL = Scale(
     note_rows={"BERT-base": 512, "ModernBERT-base": 2048},
     sentence_batch=128,
     note_batch=16_384,
-    packed_tokens=512,
+    grouped_tokens=512,
     warm=10,
     steps=60,
     backend="inductor",
     loss=(8_192, 768, 30_522),
     texts=(800, 30),
     tests=(
-        "tests/gpu/test_varlen.py",
-        "tests/gpu/test_packed.py",
+        "tests/gpu/test_flat.py",
         "tests/gpu/test_training.py",
         "tests/gpu/test_annotators.py",
     ),
@@ -116,7 +115,7 @@ TINY = Scale(
     note_rows={"BERT-base": 128, "ModernBERT-base": 256},
     sentence_batch=8,
     note_batch=512,
-    packed_tokens=256,
+    grouped_tokens=256,
     warm=1,
     steps=2,
     backend="eager",

@@ -39,10 +39,9 @@ from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
 from mslm_data.api.loading import Shards
 from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
-from mslm_data.torch.model.by_row import BY_ROW
 
 RATE, SENTENCES, NOTES, OUTSIDE = "tokens/s", 2.5, 1.3, 2.0
-"""Column of the goals; minimum ratio to the peer's rate on sentences and on packed notes; maximum
+"""Column of the goals; minimum ratio to the peer's rate on sentences and on notes; maximum
 percentage of the time outside the model."""
 
 PADDED, GROUPED = "Trainer, rows padded", "Trainer, rows put together"
@@ -60,12 +59,10 @@ class Form:
     Attributes:
         shape: Options of `MaskedDataset.loader`. Default: None, the peer.
         group: Tokens of the peer's concatenated rows. Default: None, a text per row.
-        attention: Attention implementation of the encoder. Default: "sdpa".
     """
 
     shape: Mapping[str, Any] | None = None
     group: int | None = None
-    attention: str = "sdpa"
 
 
 @dataclass(kw_only=True)
@@ -78,7 +75,7 @@ class Subject:
         shards: The rows.
         rows: Rows of a padded batch.
         tokens: Tokens of a flat batch, about those of a padded batch.
-        width: Tokens of a row of the peer that puts rows together.
+        width: Tokens of a row of the peer's concatenated texts.
         compiled: Whether to use `torch.compile`. Default: False.
         collated: The peer's collator.
     """
@@ -115,7 +112,7 @@ def sentences(encoder: str, *, compiled: bool) -> Callable[[Scale, Path], Part]:
             shards=shards,
             rows=scale.sentence_batch,
             tokens=round(scale.sentence_batch * mean),
-            width=scale.packed_tokens,
+            width=scale.grouped_tokens,
             compiled=compiled,
         )
         return _part(subject, "sentences", SENTENCES)
@@ -154,14 +151,13 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
         BUCKETS: Form(shape={"batch_size": subject.rows}),
         GROUPED: Form(group=width),
     }
-    if not subject.compiled:
-        forms[f"{FLAT}, attention by row"] = Form(shape=flat, attention=BY_ROW)
 
     runs = {name: partial(train, subject, form) for name, form in forms.items()}
     return Part(
         title=f"Training {subject.encoder} on {corpus}{', compiled' if subject.compiled else ''}",
         about=[
-            f"about {tokens:,} tokens a step: {subject.rows} rows, or a flat row",
+            f"about {tokens:,} tokens a step: {subject.rows} rows, or a flat row, or texts put "
+            f"together in rows of {width}",
             "no dropout of attention weights",
             *(["`torch_compile=True`, with dynamic shapes"] if subject.compiled else []),
         ],
@@ -251,9 +247,7 @@ def make_trainer(subject: Subject, form: Form, scratch: Path) -> Any:
         # Shapes differ between batches. Without this, static kernels are compiled first.
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "1"
     options = dict(scale.encoders[subject.encoder])
-    config = AutoConfig.for_model(
-        options.pop("model_type"), attn_implementation=form.attention, **options
-    )
+    config = AutoConfig.for_model(options.pop("model_type"), **options)
     with torch.device(scale.device):
         model = AutoModelForMaskedLM.from_config(config)
 

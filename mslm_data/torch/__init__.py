@@ -23,8 +23,8 @@ from mslm_data.torch.predict.metrics import evaluate, perplexity
 
 if TYPE_CHECKING:
     from mslm_data.torch.model.callbacks import MaskEpochCallback
+    from mslm_data.torch.model.flat import encoder_inputs
     from mslm_data.torch.model.model import MslmModel
-    from mslm_data.torch.model.packed import encoder_inputs
     from mslm_data.torch.model.trainer import MslmTrainer
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name.
@@ -32,7 +32,7 @@ else:
         "MaskEpochCallback": "callbacks",
         "MslmModel": "model",
         "MslmTrainer": "trainer",
-        "encoder_inputs": "packed",
+        "encoder_inputs": "flat",
     }
 
     def __getattr__(name: str) -> Any:

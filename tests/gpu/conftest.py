@@ -19,14 +19,14 @@ if find_spec("torch"):
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Use the kernel for rows of different lengths, or its slow twin without a GPU."""
-    from mslm_data.torch.model import varlen
+    from mslm_data.torch.model import flat
     from tests.reference.varlen import varlen_attn
 
     if torch.cuda.is_available():
         yield
         return
-    monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
-    monkeypatch.setattr(varlen, "_is_ampere_or_later", lambda: True)
+    monkeypatch.setattr(flat, "varlen_attn", varlen_attn)
+    monkeypatch.setattr(flat, "_is_ampere_or_later", lambda: True)
     yield
 
 

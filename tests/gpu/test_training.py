@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +28,22 @@ from mslm_data.torch import (  # noqa: E402
     mention_confidence,
     perplexity,
 )
-from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
 from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
 from mslm_data.torch.predict.metrics import Perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
-from tests.torch.shards import dictionaries, packed_batch  # noqa: E402
+from tests.torch.flat import collated, flattened  # noqa: E402
+from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
 from tests.torch.trained import trained_on_sample  # noqa: E402
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "padded": {},
-    "flat": {"flat": True},
+SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
+    "padded": lambda: collated(dictionaries()),
+    "flat": lambda: flattened(collated(dictionaries())),
 }
-
-
-def packed(**options: Any) -> dict[str, Any]:
-    """Return a batch of rows of 2 to 54 tokens, masked."""
-    return packed_batch(dictionaries(), md.strategy("joint", elm=0.5, blm=0.3), **options)
+"""Batches of rows of 2 to 54 tokens, masked."""
 
 
 def wrapped(
@@ -65,7 +60,7 @@ def wrapped(
 def test_model__losses_gradients_and_mentions(family: str) -> None:
     def compute(device: Any) -> Any:
         model = wrapped(family, device)
-        rows = on(device, packed())
+        rows = on(device, collated(dictionaries()))
         output = model(**rows)
         output.loss.backward()
         found = model.predict(rows["input_ids"], rows["attention_mask"])
@@ -89,19 +84,12 @@ def test_wrap__puts_heads_on_the_device_of_the_model() -> None:
 
 @pytest.mark.parametrize("two_views", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    ("family", "attention"),
-    [
-        *itertools.product(["bert", "modernbert"], ["eager", "sdpa", BY_ROW]),
-        ("deberta-v2", "eager"),  # `MslmModel` unpacks its rows
-    ],
-)
-def test_model__packed_rows(family: str, attention: str, shape: str, two_views: bool) -> None:
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_model__padded_and_flat_rows(family: str, shape: str, two_views: bool) -> None:
     def compute(device: Any) -> Any:
         model = wrapped(family, device)
-        model.set_attn_implementation(attention)
         model.config.two_views = two_views
-        loss = model(**on(device, packed(**SHAPES[shape]))).loss
+        loss = model(**on(device, SHAPES[shape]())).loss
         loss.backward()
         return [loss, [parameter.grad for parameter in model.parameters()]]
 
@@ -112,7 +100,7 @@ def test_model__packed_rows(family: str, attention: str, shape: str, two_views: 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 @pytest.mark.usefixtures("kernels")
 def test_model__in_bfloat16(family: str, shape: str) -> None:
-    rows = packed(**SHAPES[shape])
+    rows = SHAPES[shape]()
     expected = wrapped(family, HERE)(**rows).loss
     model = wrapped(family, CARD)
 
@@ -162,7 +150,8 @@ def test_measures__of_rows() -> None:
         model = wrapped("bert", device, vocab_size=IDS.size)
         scores = evaluate(model, examples, labels=["Drug", "Gene"])
         confident = mention_confidence(model, examples).geometric_mean.tolist()
-        batches = [packed(), packed(flat=True), on(device, packed())]
+        rows = collated(dictionaries())
+        batches = [rows, on(device, rows)]
         return [confident, scores["micro_f1"], perplexity(model, batches)["loss"]]
 
     equal_everywhere(compute)

@@ -430,7 +430,7 @@ def test_check_tokenizer__skips_models_without_a_known_tokenizer(model: Any) -> 
     check_tokenizer("here", model, TokenIds(size=100, pad=0, mask=4, special=(0, 4)))
 
 
-def test_trainer__refuses_flat_rows_for_a_model_without_row_masks(
+def test_trainer__refuses_flat_rows_for_a_model_that_cannot_separate_them(
     shards: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(

@@ -25,11 +25,11 @@ from mslm_data.torch.model import saved
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
 from mslm_data.torch.model.families import check_decoder, find_decoder
+from mslm_data.torch.model.flat import FLAT_COLUMNS, encoder_inputs, use_flat_attention
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
 from mslm_data.torch.model.heads import EntityHead
 from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights, token_losses
 from mslm_data.torch.model.output import MslmOutput, Prediction
-from mslm_data.torch.model.packed import run_packed
 from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, pool_spans, take_first_tags
 from mslm_data.torch.model.steps import count_tokens
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
@@ -67,6 +67,7 @@ class MslmModel(PreTrainedModel):
 
     Attributes:
         masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it in its own architecture.
+            Its `sdpa` attention is replaced by `mslm_flat`, which takes flat rows too.
         detection: Head of Eq. 7; None without labels.
         classification: Head of Eq. 10; None without labels.
         tokenizer: Tokenizer of the rows, saved beside the weights; None if unknown.
@@ -94,6 +95,7 @@ class MslmModel(PreTrainedModel):
         if masked_lm is None:
             masked_lm = transformers.AutoModelForMaskedLM.from_config(config.masked_lm)
         self.masked_lm: Any = masked_lm
+        use_flat_attention(self.masked_lm)
         self.config.masked_lm = self.masked_lm.config
         self.tokenizer: Tokenizer | None = None
         self._word_starts: tuple[Tokenizer, WordStarts] | None = None
@@ -345,9 +347,8 @@ class MslmModel(PreTrainedModel):
             span_labels: int64 `[B, S]`, entity types, padded with -1.
             num_items_in_batch: Number of non-special tokens of the optimizer step, over all batches
                 and ranks, from `count_tokens` or `MslmTrainer`. Default: those of this batch.
-            others: Passed to the encoder, except `keys` and `doc_labels`. Columns of packed rows
-                are converted to the encoder's arguments; encoders without support for packed rows
-                get unpacked rows.
+            others: Passed to the encoder, except `keys` and `doc_labels`. Columns of flat rows are
+                converted to the encoder's arguments, see `encoder_inputs`.
 
         Returns:
             `loss` is the sum of `mslm_loss`, `detection_loss` and `classification_loss`, which are
@@ -356,8 +357,8 @@ class MslmModel(PreTrainedModel):
 
         Raises:
             TypeError: The batch has NumPy arrays, such as those of `md.Batches`.
-            ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, or the batch has
-                neither `bio` nor `num_items_in_batch`.
+            ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, the batch has
+                neither `bio` nor `num_items_in_batch`, or the encoder cannot separate flat rows.
         """
         _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
         if labels is not None and mask_kinds is None:
@@ -422,12 +423,11 @@ class MslmModel(PreTrainedModel):
         others = {name: value for name, value in others.items() if name not in _NOT_ENCODED}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
 
-        def run(inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-            return (self.masked_lm.base_model(**inputs)[0],)
-
         if "sequence_ids" in others:
-            return run_packed(run, others, self.masked_lm)[0]
-        return run(others)[0]
+            flat = encoder_inputs(others, self.masked_lm)
+            others = {name: x for name, x in others.items() if name not in FLAT_COLUMNS} | flat
+        hidden_BLH: Tensor = self.masked_lm.base_model(**others)[0]
+        return hidden_BLH
 
     @torch.no_grad()
     def predict(

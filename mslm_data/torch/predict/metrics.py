@@ -41,7 +41,6 @@ from mslm_data.torch.model.forward import (
     check_batches,
     check_numbers,
     evaluating,
-    find_device,
     get_logits,
     language_model,
     padded,
@@ -123,15 +122,14 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
         model: A masked language model, an `MslmModel`, or any callable with `input_ids` and
             `attention_mask` that returns logits `[B, L, V]`, as a tensor or as `logits` of its
             output.
-        batches: Batches of arrays or tensors, packed or not, with `labels`.
+        batches: Batches of padded rows, arrays or tensors, with `labels`.
 
     Returns:
         `perplexity`, `loss` and `tokens`, see `Perplexity.result`.
 
     Raises:
         TypeError: `batches` yields rows.
-        ValueError: The model returns no logits, or rows are packed and the model is not a Hugging
-            Face model.
+        ValueError: The model returns no logits, or rows are flat.
     """
     check_batches(batches)
     total = Perplexity()
@@ -193,27 +191,12 @@ class Perplexity:
 
 def _get_batch_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
     """Return the logits of a batch, `[B, L, V]`."""
-    if "sequence_ids" not in batch:
-        return get_logits(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
-
-    if not hasattr(model, "config"):
+    if "sequence_ids" in batch:
         raise ValueError(
-            f"perplexity: in a {type(model).__name__} packed rows would attend to each other; make "
-            "the batches without row_tokens and flat"
+            "perplexity: expected padded rows, got a flat batch, in which rows would attend to "
+            "each other; make the batches without flat=True"
         )
-
-    # Imported here since it needs transformers; a model with a configuration has it.
-    from mslm_data.torch.model.packed import ENCODER_COLUMNS, run_packed
-
-    device = find_device(model)
-    inputs = {
-        name: torch.as_tensor(batch[name]).to(device) for name in ENCODER_COLUMNS if name in batch
-    }
-    with torch.inference_mode():
-        (logits,) = run_packed(
-            lambda inputs: (get_logits(model(**inputs), "logits"),), inputs, model
-        )
-    return logits
+    return get_logits(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
 
 
 def _match_tags(row_labels: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mslm_data.data.examples import Examples
+    from mslm_data.data.ragged import Ragged
     from mslm_data.shard.split import Rows
 
 Ints = npt.NDArray[np.int64]
@@ -327,30 +328,41 @@ def decode_all(mentions: list[list[int]], tokenizer: Tokenizer) -> list[str]:
     return texts
 
 
-def row_concepts(rows: Rows) -> Iterator[Sequence[str]] | None:
+def row_concepts(rows: Rows | Examples) -> Iterator[Sequence[str]] | None:
     """Iterate over the concepts of the mentions of each row.
 
     Returns:
-        None if the folder has no concepts, or for a mix.
+        None if the folder has no concepts, or for a mix or examples.
     """
+    from mslm_data.shard.split import Rows
+
+    if not isinstance(rows, Rows) or rows.digest is None:
+        return None
     split = rows.splits[0].source
-    is_mix = rows.digest is None
-    return None if is_mix or not split.manifest.weak else split.values("span_concepts")
+    return split.values("span_concepts") if split.manifest.weak else None
 
 
-def mention_values(values: Tags, word_ids: Tags, mentions: Ints) -> npt.NDArray[np.int64]:
-    """Return the value at the first sub-word of each mention's first word, `[M]`.
+def span_numbers(mentions: Ints, word_ids: Tags, span_starts: Ragged) -> Ints:
+    """Return the span at the first word of each mention, `[M]`, as its number among all spans.
 
     Args:
-        values: `[B, L]`, a value for each token.
-        word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
         mentions: `[M, 4]`, see `word_mentions`.
+        word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
+        span_starts: First token of each span of the B rows, ascending in a row.
     """
+    # First token of each mention. Words of all rows are numbered one after another.
     first = first_subwords(word_ids)
     words = first.sum(axis=1)
     offsets = np.cumsum(words) - words
-    selected: npt.NDArray[np.int64] = values[first][offsets[mentions[:, 0]] + mentions[:, 1]]
-    return selected
+    rows = mentions[:, 0]
+    tokens = np.nonzero(first)[1][offsets[rows] + mentions[:, 1]]
+
+    # The last span that starts at or before it, in its row.
+    width = word_ids.shape[1]
+    span_rows = np.repeat(np.arange(len(word_ids)), span_starts.lengths)
+    span_places = span_rows * width + span_starts.values
+    numbers: Ints = np.searchsorted(span_places, rows * width + tokens, side="right") - 1
+    return numbers
 
 
 class DocumentTable:
@@ -441,6 +453,94 @@ class RecallOfUnseen:
             "f1_interval": interval(ratio(2 * hits, gold + predicted)),
             "documents": len(self._documents),
         }
+
+
+class UnseenMentions:
+    """Recall of the gold mentions of rows by whether they occur in training rows.
+
+    Rows are read in chunks: `read` gets a chunk, then `add` the batches of its rows, in any order.
+    """
+
+    def __init__(self, rows: Rows | Examples, train: Rows) -> None:
+        """Collect the mentions of the training rows.
+
+        Args:
+            rows: The rows to score.
+            train: The training rows.
+
+        Raises:
+            TypeError: `train` is not a split.
+            ValueError: The tokenizers differ.
+        """
+        from tokenizers import Tokenizer
+
+        _check_train(rows, train)
+        self._tokenizer = Tokenizer.from_file(str(train.splits[0].source.tokenizer))
+        self._known = KnownMentions.from_rows(train, self._tokenizer)
+        concepts = row_concepts(rows) if self._known.has_concepts else None
+        self._concepts = concepts
+        self._documents = iter(_row_documents(rows))
+        self._recall = RecallOfUnseen(with_concepts=concepts is not None)
+
+    def read(self, examples: Examples) -> None:
+        """Classify the gold mentions of the next rows."""
+        rows = len(examples)
+        concepts = None
+        if self._concepts is not None:
+            concepts = [*chain.from_iterable(islice(self._concepts, rows))]
+        self._starts = examples.span_starts
+        self._classes = self._known.classify(mention_texts(examples, self._tokenizer), concepts)
+        self._row_documents = [*islice(self._documents, rows)]
+
+    def add(self, matches: Matches, word_ids: Tags, rows: Ints) -> None:
+        """Add a batch.
+
+        Args:
+            matches: The result of `MentionScores.add`.
+            word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
+            rows: `[B]`, row numbers within the chunk.
+        """
+        from mslm_data.data.ragged import Ragged
+
+        starts = self._starts.take(rows)
+        classes = Ragged(self._classes, self._starts.offsets).take(rows).values
+        gold_classes = classes[span_numbers(matches.gold, word_ids, starts)]
+        self._recall.add(matches, gold_classes, [self._row_documents[row] for row in rows])
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of `RecallOfUnseen.result`."""
+        return self._recall.result()
+
+
+def _check_train(rows: Rows | Examples, train: Any) -> None:
+    """Check that training rows have the tokenizer of the rows, so that texts can be compared."""
+    from mslm_data.shard.split import Rows
+
+    if not isinstance(train, Rows):
+        raise TypeError(
+            "train: expected the split that the model was trained on, such as "
+            f"md.load(folder)['train'], or a subset of it, got {type(train).__name__}"
+        )
+
+    if isinstance(rows, Rows):
+        digests = {each.splits[0].source.manifest.tokenizer.sha256 for each in (rows, train)}
+        is_same = len(digests) == 1
+    else:  # these do not know their tokenizer, only its special ids
+        is_same = rows.ids == train.token_ids
+    if not is_same:
+        raise ValueError(
+            "train: expected rows of the same tokenizer as the scored rows, got another; build "
+            "both folders with the tokenizer of the model"
+        )
+
+
+def _row_documents(rows: Rows | Examples) -> Iterable[Hashable]:
+    """Return the document of each row; if unknown, as in a mix, each row is a document."""
+    from mslm_data.shard.split import Rows
+
+    if not isinstance(rows, Rows):
+        return rows.doc_ids or range(len(rows))
+    return range(len(rows)) if rows.digest is None else rows.splits[0].source.values("doc_id")
 
 
 def recall_by_class(gold_DK: Ints, hits_DK: Ints, *, with_concepts: bool) -> dict[str, Any]:

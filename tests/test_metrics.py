@@ -15,6 +15,7 @@ from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
 import mslm_data as md
+from mslm_data.data.ragged import Ragged
 from mslm_data.io import resources
 from mslm_data.metrics import (
     CLASSES,
@@ -25,9 +26,9 @@ from mslm_data.metrics import (
     MentionScores,
     RecallOfUnseen,
     macro_f1,
-    mention_values,
     resample,
     row_concepts,
+    span_numbers,
     word_mentions,
 )
 from tests.reference import mentions as twin
@@ -383,10 +384,11 @@ def test_recall_of_unseen__equals_its_twin(
             rectangle([row[k] for _, row in batch], fill) for k, fill in enumerate((-100, 7, -1))
         )
         matches = scores.add(gold, predicted, words)
-        classes = rectangle(at_tokens[first : first + size], NEW)
-        unseen.add(
-            matches, mention_values(classes, words, matches.gold), [name for name, _ in batch]
-        )
+        classes = [
+            at_tokens[first + row][words[row].tolist().index(word)]
+            for row, word, *_ in matches.gold.tolist()
+        ]
+        unseen.add(matches, np.array(classes, np.int64), [name for name, _ in batch])
 
     result = unseen.result()
     expected = twin.by_class([row for _, row in rows], at_tokens)
@@ -394,6 +396,16 @@ def test_recall_of_unseen__equals_its_twin(
         assert (result[name]["gold"], result[name]["hits"]) == expected[number]
     assert result["documents"] == len({name for name, _ in rows})
     assert json.loads(json.dumps(result, allow_nan=False)) is not None
+
+
+def test_span_numbers__a_mention_is_of_the_last_span_at_its_first_word() -> None:
+    words = np.array([[-1, 0, 0, 1, 2, -1], [-1, 0, 1, 1, 2, 3]])
+    # Spans of row 0: words 0 and 2. Row 1: from inside word 1, so it counts from word 2; word 3.
+    starts = Ragged.from_rows([[1, 4], [3, 5]], np.int64)
+    mentions = np.array([[0, 0, 1, 0], [0, 2, 3, 0], [1, 2, 3, 0], [1, 3, 4, 1]])
+
+    assert span_numbers(mentions, words, starts).tolist() == [0, 1, 2, 3]
+    assert span_numbers(mentions[:0], words, starts).tolist() == []
 
 
 def test_recall_of_unseen__has_no_synonyms_without_concepts() -> None:

@@ -176,13 +176,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
         ),
     ),
-    "torch/predict/metrics.py": (
-        Warned(
-            "evaluate: masked=True masks the gold mentions",
-            "Masks reveal the positions of mentions, so scores are too high.",
-            "Do not report the scores as accuracy.",
-        ),
-    ),
 }
 """Module -> its warnings. A test compares the modules with the code."""
 

@@ -29,7 +29,6 @@ from mslm_data.torch import (  # noqa: E402
     perplexity,
 )
 from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
-from mslm_data.torch.predict.metrics import Perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
@@ -121,10 +120,8 @@ def test_losses__of_logits() -> None:
     def compute(device: Any) -> Any:
         rows, x = on(device, batch()), logits.to(device)
         total = MaskSpecificLoss(0.2, 0.8)(x, rows["labels"], rows["mask_kinds"])
-        measured = Perplexity()
-        measured.add(x, rows["labels"])
-        measured.add(x, batch()["labels"])
-        return [total, count_tokens([rows, rows]), measured.value]
+        measured = [perplexity(lambda **_: x, [labels]) for labels in (rows, batch())]
+        return [total, count_tokens([rows, rows]), measured]
 
     equal_everywhere(compute)
 

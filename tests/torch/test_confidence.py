@@ -2,25 +2,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from html.parser import HTMLParser
-from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-import mslm_data as md  # noqa: E402
-from mslm_data.api.loading import Shards  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
 from mslm_data.data.ragged import Ragged  # noqa: E402
-from mslm_data.errors import ShardError  # noqa: E402
 from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence  # noqa: E402
-from mslm_data.torch.predict.heatmap import confidence_heatmap  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
-from tests.made import built, pipeline_of  # noqa: E402
 
 
 class Reader(torch.nn.Module):
@@ -119,110 +110,3 @@ def test_mention_confidence__needs_a_mask_token() -> None:
 
     with pytest.raises(ValueError, match="examples: the tokenizer has no mask token"):
         mention_confidence(Reader(), examples)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
-    folder = tmp_path_factory.mktemp("heat") / "ncbi"
-    built(folder)
-    return md.load(folder)
-
-
-def made_up(shards: Shards, rows: int = 4) -> MentionConfidence:
-    examples = shards["train"].take(
-        np.flatnonzero(shards["train"].examples().span_starts.lengths)[:rows]
-    )
-    sizes = (examples.span_ends.values - examples.span_starts.values).tolist()
-    return MentionConfidence(
-        examples, Ragged.from_rows([[math.log(0.25)] * size for size in sizes], np.float64)
-    )
-
-
-class Elements(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.shades: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.shades += [dict(attrs)["class"] for name, _ in attrs if name == "title"]
-
-
-def test_confidence_heatmap__shades_the_tokens_of_mentions(shards: Shards, tmp_path: Path) -> None:
-    confidence = made_up(shards)
-
-    confidence_heatmap(tmp_path / "deep" / "page.html", shards, confidence)
-
-    path = tmp_path / "deep" / "page.html"
-    elements = Elements(path.read_text(encoding="utf-8"))
-    assert elements.shades == ["t f25"] * len(confidence.logs.values)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert "0.2500" in path.read_text(encoding="utf-8")  # the average in the table
-
-
-def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
-    shards: Shards, tmp_path: Path
-) -> None:
-    examples = examples_of([row_of([2, 1], [(0, 2)], fill=10)])
-    logs = Ragged.from_rows([[math.log(0.5), math.log(0.125), math.log(0.8)]], np.float64)
-
-    confidence_heatmap(tmp_path / "page.html", shards, MentionConfidence(examples, logs))
-
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert Elements(page).shades == ["t f25", "t f25", "t f80"]
-    assert "word 0.250, token 0.125, mention 0.368" in page
-
-
-def test_confidence_heatmap__is_deterministic_and_self_contained(
-    shards: Shards, tmp_path: Path
-) -> None:
-    confidence_heatmap(tmp_path / "a.html", shards, made_up(shards))
-    confidence_heatmap(str(tmp_path / "b.html"), shards, made_up(shards))
-
-    page = (tmp_path / "a.html").read_bytes()
-    assert page == (tmp_path / "b.html").read_bytes()
-    assert not re.search(rb"https?://|src=|href=|url\(|@import|<script", page)
-    assert str(tmp_path).encode() not in page
-
-
-def test_confidence_heatmap__escapes_everything(
-    shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hostile = "<script>alert('&\")</script>"
-    monkeypatch.setattr(
-        "mslm_data.draw.marked_rows.Pieces.__getitem__", lambda self, token: hostile
-    )
-    monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
-    monkeypatch.setattr(shards, "manifest", msgspec.structs.replace(shards.manifest, name=hostile))
-
-    confidence_heatmap(tmp_path / "page.html", shards, made_up(shards, rows=1))
-
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "script" not in Elements(page).tags
-    assert "&lt;script&gt;alert" in page
-
-
-def test_confidence_heatmap__of_no_mention(shards: Shards, tmp_path: Path) -> None:
-    none = MentionConfidence(
-        examples_of([row_of([1, 1], fill=10)]), Ragged.from_rows([], np.float64)
-    )
-
-    confidence_heatmap(tmp_path / "page.html", shards, none)
-
-    assert "No mention" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_confidence_heatmap__refuses_protected_text_by_default(tmp_path: Path) -> None:
-    pipeline = pipeline_of()
-    about = msgspec.structs.replace(pipeline.about, protected=True)
-    built(tmp_path / "notes", pipeline=msgspec.structs.replace(pipeline, about=about))
-    shards = md.load(tmp_path / "notes")
-
-    with pytest.raises(ShardError, match="contains patients' text; pass show_text=True"):
-        confidence_heatmap(tmp_path / "page.html", shards, made_up(shards))
-    assert not (tmp_path / "page.html").exists()
-
-    confidence_heatmap(tmp_path / "page.html", shards, made_up(shards), show_text=True)
-    assert (tmp_path / "page.html").exists()

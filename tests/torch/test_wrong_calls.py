@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import (  # noqa: E402
     MaskedDataset,
@@ -19,7 +20,6 @@ from mslm_data.torch import (  # noqa: E402
     mention_confidence,
     perplexity,
 )
-from mslm_data.torch.predict.heatmap import confidence_heatmap  # noqa: E402
 from tests import made  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.shards import JOINT  # noqa: E402
@@ -73,14 +73,6 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "confidence in a whole split": (
         mention_confidence,
         r"^examples: expected rows, as split\.examples\(0, 100\) gives, got Split$",
-    ),
-    "a page of a split": (
-        lambda model, split: confidence_heatmap(
-            "page.html",
-            split,
-            mention_confidence(lambda **_: torch.zeros(1, 1, 1), split.examples(0, 0)),
-        ),
-        r"^shards: expected a built folder loaded by md\.load, got Split$",
     ),
     "batches of NumPy": (
         lambda model, split: model(**next(iter(md.Batches(split, JOINT, batch_size=2)))),

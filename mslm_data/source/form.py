@@ -27,7 +27,7 @@ import functools
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,7 +50,7 @@ from mslm_data.source.reading import arrow_rows, json_rows, tags
 from mslm_data.source.reading.cells import Cells, Row
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextReading, TextSource
-from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, cut_at_gaps, cut_filled_lines
 from mslm_data.source.reading.standoff import (
     Annotation,
@@ -594,18 +594,31 @@ def _begins(value: str | None, current: str | None) -> bool:
 class ByFile(Container[Any]):
     """The container of a file, for forms with several."""
 
-    def __init__(self, choose: Callable[[Path], Container[Any]]) -> None:
-        """Set the function from a file to its container."""
+    def __init__(self, choose: Callable[[Any, Path], Container[Any]]) -> None:
+        """Set the function from the form and a file to the container."""
         self._choose = choose
 
     def records(self, options: Any, part: Part, /) -> Iterator[Record | SetAside]:
-        return self._choose(Path(part.path)).records(options, part)
+        return self._choose(options, Path(part.path)).records(options, part)
 
     def beginning(self, options: Any, path: Path, /) -> Iterator[Record | SetAside]:
-        return self._choose(path).beginning(options, path)
+        return self._choose(options, path).beginning(options, path)
 
     def cut(self, options: Any, part: Part, /, *, target_bytes: int) -> Iterator[Part]:
-        return self._choose(Path(part.path)).cut(options, part, target_bytes=target_bytes)
+        container = self._choose(options, Path(part.path))
+        return container.cut(options, part, target_bytes=target_bytes)
+
+
+def by_suffix(
+    containers: Mapping[tuple[str, ...], Container[Any]], others: Callable[[Any], Container[Any]]
+) -> ByFile:
+    """Return the container of files with some suffixes, and of others by the form's options."""
+
+    def choose(options: Any, path: Path) -> Container[Any]:
+        found = (one for suffixes, one in containers.items() if ends_with(path, suffixes))
+        return next(found, None) or others(options)
+
+    return ByFile(choose)
 
 
 def as_records(rows: Iterable[Row | SetAside], path: Path) -> Iterator[Record | SetAside]:

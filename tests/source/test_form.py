@@ -67,7 +67,7 @@ class Passages(FormSource, OffsetSource, frozen=True, kw_only=True):
         ".json": JsonWithin(lambda data: msgspec.json.decode(data, type=list[msgspec.Raw])),
         ".txt": WholeFile(),
     }
-    container = ByFile(lambda path: Passages.containers[path.suffix])
+    container = ByFile(lambda _, path: Passages.containers[path.suffix])
 
     def understand(self, record: Record, found: Findings) -> None:
         found.mentions = [Annotation([(0, 4)], "X", "gout")]

@@ -12,12 +12,12 @@ from msgspec import Meta
 
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import (
-    ByFile,
     Findings,
     FormSource,
     JsonWithin,
     Record,
     XmlElements,
+    by_suffix,
 )
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
@@ -77,7 +77,7 @@ class BioC(FormSource, OffsetSource, frozen=True, kw_only=True):
     """
 
     suffixes = (".xml", ".bioc", ".json")
-    container = ByFile(lambda path: _JSON if ends_with(path, ".json") else _XML)
+    container = by_suffix({(".json",): _JSON}, lambda _: _XML)
 
     label: Annotated[str, Meta(description="Key of the infon with an annotation's label.")] = "type"
     concept: Annotated[

@@ -15,7 +15,7 @@ from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import ArrowRows, ByFile, Container, Record, TableRows
+from mslm_data.source.form import ArrowRows, Container, Record, TableRows, by_suffix
 from mslm_data.source.formats.row_sources import JSON_ROWS, RowSource, guess_columns
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
@@ -82,17 +82,10 @@ def _table(options: Hub, path: Path) -> TableReader:
 _TABLES = (".csv", ".tsv")
 _BINARY = (".parquet", ".arrow")
 _CONTAINERS: Mapping[tuple[str, ...], Container[Any]] = {
-    json_rows.SUFFIXES: JSON_ROWS,
     _TABLES: _Tables(_table),
     _BINARY: ArrowRows(_columns),
 }
-"""Suffixes of files -> container of their rows."""
-
-
-def _find_container(path: Path) -> Container[Any]:
-    return next(
-        container for suffixes, container in _CONTAINERS.items() if ends_with(path, suffixes)
-    )
+"""Suffixes of files -> container of their rows. Others are JSON."""
 
 
 class Hub(RowSource, frozen=True, kw_only=True):
@@ -109,7 +102,7 @@ class Hub(RowSource, frozen=True, kw_only=True):
 
     suffixes: ClassVar[tuple[str, ...]] = (*_BINARY, *json_rows.SUFFIXES, *_TABLES)
     by_content: ClassVar[bool] = False
-    container = ByFile(_find_container)
+    container = by_suffix(_CONTAINERS, lambda _: JSON_ROWS)
     name = "hub"
 
     dataset: Annotated[

@@ -56,7 +56,7 @@ def _has_records(path: Path) -> bool:
         return b"<RECORD" in file.read(_HEAD)
 
 
-def _choose(path: Path) -> Container[object]:
+def _choose(_: object, path: Path) -> Container[object]:
     """Return the container of a file."""
     is_of_records = ends_with(path, ".xml") and _has_records(path)
     return XmlElements("RECORD") if is_of_records else WholeFile()

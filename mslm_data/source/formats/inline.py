@@ -12,11 +12,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from mslm_data.data.document import Part, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source import Guess, Sample
-from mslm_data.source.form import Blocks, Container, FilledLines, Findings, FormSource, Record
+from mslm_data.source.form import (
+    Blocks,
+    ByFile,
+    Container,
+    FilledLines,
+    Findings,
+    FormSource,
+    Record,
+)
 from mslm_data.source.reading import tags
 from mslm_data.source.reading.encodings import TextSource
 from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
@@ -136,7 +143,7 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
 
     suffixes = (".txt",)
     by_content = True
-    container = _DOCUMENTS["line"]
+    container = ByFile(lambda options, _: _DOCUMENTS[options.documents])
 
     syntax: Annotated[
         Literal["auto"] | Syntax,
@@ -177,14 +184,6 @@ class Inline(FormSource, TextSource, frozen=True, kw_only=True):
     def files(self, path: Path) -> Sequence[Path]:
         """Return a text, and the file with its tags."""
         return [path, *filter(None, [find_tag_file(path)])]
-
-    def records(self, part: Part) -> Iterator[Record | SetAside]:
-        """Yield the lines or blocks of a part; see `FormSource.records`."""
-        return _DOCUMENTS[self.documents].records(self, part)
-
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file between documents; see `Source.cut`."""
-        return _DOCUMENTS[self.documents].cut(self, part, target_bytes=target_bytes)
 
     def for_file(self, path: Path) -> Callable[[Record, Findings], None]:
         """Read documents with the marks that the file's beginning shows."""

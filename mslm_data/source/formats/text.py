@@ -19,7 +19,6 @@ from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.form import (
     ArrowRows,
     Blocks,
-    ByFile,
     Container,
     FilledLines,
     Findings,
@@ -28,6 +27,7 @@ from mslm_data.source.form import (
     Record,
     TableRows,
     WholeFile,
+    by_suffix,
 )
 from mslm_data.source.reading import arrow_rows, cells
 from mslm_data.source.reading.csv_records import Quotes
@@ -70,14 +70,6 @@ _LINES: Mapping[str, Container[Any]] = {
 """Unit of documents -> container that cuts a file of lines between them."""
 
 
-def _find_container(path: Path, documents: str = "file") -> Container[Any]:
-    """Return the container of a file, for a unit of documents in lines."""
-    for suffixes, rows in _ROWS.items():
-        if ends_with(path, suffixes):
-            return rows
-    return _LINES[documents]
-
-
 class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
     """Texts without mentions, for adaptation, or for annotators to find mentions in.
 
@@ -95,7 +87,7 @@ class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
     """
 
     suffixes = (".txt", ".text", *itertools.chain.from_iterable(_ROWS))
-    container = ByFile(_find_container)
+    container = by_suffix(_ROWS, lambda options: _LINES[options.documents])
     without_mentions: ClassVar[bool] = True
     segmenter: ClassVar[str] = "clinical"
 
@@ -139,11 +131,6 @@ class PlainText(FormSource, TextSource, frozen=True, kw_only=True):
     def is_lines(self, path: Path) -> bool:
         """Return whether a file has lines, and is neither a table nor JSON lines."""
         return not ends_with(path, itertools.chain.from_iterable(_ROWS))
-
-    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file between lines, blocks or rows; see `Source.cut`."""
-        container = _find_container(Path(part.path), self.documents)
-        return container.cut(self, part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""

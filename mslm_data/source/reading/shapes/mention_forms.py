@@ -17,29 +17,10 @@ from mslm_data.source.reading.standoff import Annotation
 if TYPE_CHECKING:
     from mslm_data.source.reading.shapes.base import RowsFile
 
-# Keys of mentions. The first one in a mention is used.
-STARTS = (
-    "start",
-    "begin",
-    "start_offset",
-    "start_char",
-    "startOffset",
-    "start_position",
-    "start_pos",
-    "start_idx",
-    "start_byte",
-)
-ENDS = (
-    "end",
-    "end_offset",
-    "end_char",
-    "endOffset",
-    "end_position",
-    "end_pos",
-    "end_idx",
-    "end_byte",
-    "limit_byte",
-)
+# Keys of mentions. The first one in a mention is used. Others are found by their words, as in
+# `startOffset` and `end_char`; see `_guess_fragments`.
+STARTS = ("start", "begin", "start_offset", "start_byte")
+ENDS = ("end", "end_offset", "end_byte", "limit_byte")
 _RANGES = ("offsets", "span", "position", "range", "indices")
 """Keys of a range, or of several."""
 _PARTS = ("offsets", "fragments", "parts", "pieces")
@@ -68,7 +49,7 @@ _OF_MENTIONS = re.compile(r"ent|ner|mention|annot|label|tag|span|gold|output|ans
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in field names that show that the field does not count characters."""
-_OF_OTHERS = frozenset({"token", "tok", "word", "sentence", "sent", "line", "page", "paragraph"})
+_OTHERS = _OF_TIME | {"token", "tok", "word", "sentence", "sent", "line", "page", "paragraph"}
 """Words in field names that show that the field counts something else."""
 _DEEPEST = 4
 """Maximum depth of lists and objects searched for mentions."""
@@ -225,7 +206,7 @@ def _fragments(row: Cells, file: RowsFile, found: Findings) -> Sequence[tuple[in
 
 def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
     """Return the range of a mention with unusual keys, such as `offset` and `length`."""
-    names = {name: words for name in row if _OF_OTHERS.isdisjoint(words := _split_name(str(name)))}
+    names = {name: words for name in row if _OTHERS.isdisjoint(words := _split_name(str(name)))}
     lengths = [row[name] for name, words in names.items() if _begins(words, _LENGTH)]
     ends = [row[name] for name, words in names.items() if _begins(words, _LAST)]
     starts = [

@@ -286,10 +286,6 @@ class FormSource:
         """
         return self.understand
 
-    def count_lost(self, record: Record, found: Findings) -> int:  # noqa: ARG002 - overridden
-        """Return the number of mentions lost with a record that cannot be read, -1 if unknown."""
-        return found.lost
-
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between records; see `Source.cut`."""
         return self.container.cut(self, part, target_bytes=target_bytes)
@@ -319,7 +315,7 @@ class FormSource:
                 place = found.place
                 if error.line:
                     place = f"{found.file or record.path.name}:{error.line}"
-                yield SetAside(found.id, place, error.reason, self.count_lost(record, found))
+                yield SetAside(found.id, place, error.reason, found.lost)
 
     def is_iob1(self, path: Path) -> bool:
         """Return whether I may begin mentions, judged by the beginning of a file."""

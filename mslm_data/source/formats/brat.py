@@ -107,6 +107,8 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         annotations = _annotations(path)
         if not annotations and self.without_annotations == "set_aside":
             raise RecordError(TEXT_ALONE)
+        contents = {file: self.utf8(file) for file in annotations}
+        found.lost = sum(len(_MENTION_LINE.findall(data)) for data in contents.values())
         if ends_with(path, ANNOTATIONS):
             raise RecordError(_ANNOTATIONS_ALONE)
 
@@ -114,21 +116,14 @@ class Brat(FormSource, OffsetTextSource, frozen=True, kw_only=True):
         found.is_file = True
         mentions: list[tuple[str, Annotation]] = []
         concepts: dict[str, list[str]] = defaultdict(list)
-        for file in annotations:
+        for file, data in contents.items():
             found.file = file.name
-            mentions += _read_mentions(self.utf8(file), concepts)
+            mentions += _read_mentions(data, concepts)
 
         # Only now: a normalisation may stand before its mention, or in another file.
         found.mentions = [
             mention._replace(concept="|".join(concepts[name])) for name, mention in mentions
         ]
-
-    def count_lost(self, record: Record, found: Findings) -> int:
-        """Return the number of lines that look like mentions."""
-        annotations = _annotations(record.path)
-        if not annotations and self.without_annotations == "set_aside":
-            return found.lost
-        return sum(len(_MENTION_LINE.findall(self.utf8(path))) for path in annotations)
 
 
 def _read_mentions(data: bytes, concepts: dict[str, list[str]]) -> list[tuple[str, Annotation]]:

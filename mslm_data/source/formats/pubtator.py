@@ -54,6 +54,7 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
 
     def understand(self, record: Record, found: Findings) -> None:
         """Read title, abstract and mentions. Offsets count one character between the two."""
+        found.lost = sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
         first, *rest = record.content
         title = _TITLE.match(first.data)
         if title is None:
@@ -82,10 +83,6 @@ class PubTator(FormSource, OffsetTextSource, frozen=True, kw_only=True):
                 found.text = shorter
         bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(found.text)))
         found.sentences = [sentence for sentence in bounds if sentence.start < sentence.end]
-
-    def count_lost(self, record: Record, found: Findings) -> int:  # noqa: ARG002 - the lines say it
-        """Return the number of lines that look like mentions."""
-        return sum(_MENTION_ROW.match(line.data) is not None for line in record.content)
 
 
 def _num_fitting(text: str, mentions: Iterable[Annotation]) -> int:

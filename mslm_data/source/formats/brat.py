@@ -203,4 +203,7 @@ def _folder_beside(folder: Path, suffix: str, mtime_ns: int) -> Path | None:  # 
 
 
 def _has_files(folder: Path, suffixes: Sequence[str]) -> bool:
-    return any(ends_with(path, suffixes) for path in folder.iterdir())
+    try:
+        return any(ends_with(path, suffixes) for path in folder.iterdir())
+    except OSError:
+        return False

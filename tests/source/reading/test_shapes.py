@@ -1180,6 +1180,14 @@ def test_document__finds_words_and_tags_in_other_columns(row: Cells) -> None:
     assert found.spans == (Span(4, 8, "D"),)
 
 
+@pytest.mark.parametrize("index", [["a", "b", "c"], [0, 10**15, 3], [0, None, 2], [0, 2, 3]])
+def test_document__sets_words_of_mentions_that_are_not_consecutive_aside(index: Any) -> None:
+    first = {"sentence": ["Had", "gout"], "ner": [{"index": [1], "type": "D"}]}
+    row = {"sentence": ["Had", "gout"], "ner": [{"index": index, "type": "D"}]}
+
+    assert isinstance(read(row, first=[first]), SetAside)
+
+
 def test_document__knows_the_column_of_tags_of_rows_without_mentions() -> None:
     first = [{"words": ["Gout"], "own": ["B-D"]}, {"words": ["Fine"], "own": ["O"]}]
 

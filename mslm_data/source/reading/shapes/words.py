@@ -223,7 +223,7 @@ def _as_span(item: object) -> _GivenSpan | None:
         if isinstance(indices, list) and indices:
             values = [indices[0], indices[-1], label]
             # All words of a mention may be listed, unless one is missing.
-            if len(indices) > 2 and indices != [*range(indices[0], indices[-1] + 1)]:
+            if len(indices) > 2 and not _are_consecutive(indices):
                 return None
     elif isinstance(item, list) and len(item) >= 3:
         values = item
@@ -235,6 +235,11 @@ def _as_span(item: object) -> _GivenSpan | None:
         return None
     words = item.get("text") if isinstance(item, Mapping) else None
     return _GivenSpan(start, end, label, words if isinstance(words, str) else "")
+
+
+def _are_consecutive(numbers: Sequence[Any]) -> bool:
+    are_integers = all(type(number) is int for number in numbers)
+    return are_integers and all(right == left + 1 for left, right in itertools.pairwise(numbers))
 
 
 def _given_spans(items: Iterable[object]) -> Iterator[_GivenSpan]:

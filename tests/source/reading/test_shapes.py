@@ -511,8 +511,6 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     "words with tags": [
         {"tokens": ["Had", "gout", "in", "1990."], "ner_tags": ["O", "B-Disease", "O", "O"]},
-    ],
-    "words and tags in texts": [
         {"sentence": "Had gout in 1990.", "labels": "O B-Disease O O"},
         {"text": "Had  gout in 1990.", "tags": "O\tB-Disease O O "},
     ],

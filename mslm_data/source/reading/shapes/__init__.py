@@ -27,7 +27,6 @@ SHAPES: tuple[Shape, ...] = (
     argilla.ARGILLA_2,
     words.SCIERC,
     words.DOCRED,
-    words.WORDS_AND_TAGS_IN_TEXTS,
     words.WORDS_WITH_SPANS,
     words.WORDS_WITH_TAGS,
     texts.BIGBIO,

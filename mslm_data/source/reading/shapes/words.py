@@ -56,6 +56,39 @@ def _words_of(row: Cells) -> Any:
 # A tag for each word ------------------------------------------------------------------------------
 
 
+class _Texts(NamedTuple):
+    """Words in a text, their tags, and the column of the tags."""
+
+    words: list[str]
+    tags: list[str]
+    column: str
+
+
+def _texts_of(row: Cells) -> _Texts | None:
+    """Return the words and the tags of a row whose words are in a text, divided by blanks.
+
+    Tags are in a list, or in a text, divided by blanks or commas.
+    """
+    text = row.get(cells.first_filled(row, _SENTENCES) or "")
+    if not isinstance(text, str):
+        return None
+    words = text.split()
+    for column in _TAGS:
+        value = row.get(column)
+        if isinstance(value, str):
+            row_tags = re.split(r"\s*,\s*|\s+", value.strip())
+        else:
+            row_tags = value if isinstance(value, list) else []
+        # A single word may be the label of a text.
+        if row_tags and all(map(_is_tag, row_tags)) and (len(row_tags) > 1 or len(words) == 1):
+            return _Texts(words, row_tags, column)
+    return None
+
+
+def _is_tag(value: object) -> bool:
+    return isinstance(value, str) and tags.is_tag(value)
+
+
 def _has_words_alone(row: Cells) -> bool:
     words = _words_of(row)
     # Tokens that are objects accompany a text with mentions in characters.
@@ -72,6 +105,12 @@ def _tag_columns(row: Cells) -> list[str]:
 
 
 def _read_tags(row: Cells, file: RowsFile, found: Findings) -> None:
+    """Read words and tags, each in a list or in a text."""
+    texts = _texts_of(row)
+    if texts:
+        _set_words(found, [texts.words])
+        _set_tags(found, texts.words, texts.tags, texts.column, file)
+        return
     words = cells.column_list(row, find_words(row))
     _set_words(found, [words])
 
@@ -130,75 +169,22 @@ def _check_no_mentions(row: Cells, file: RowsFile) -> None:
             )
 
 
-WORDS_WITH_TAGS = Shape(  # tokens, ner_tags
+def _show_tags(row: Cells) -> bool:
+    """Return whether a row certainly has words and tags. Rows of one word are tables of tokens."""
+    texts = _texts_of(row)
+    if texts:
+        return len(texts.words) == len(texts.tags) > 1
+    return isinstance(_words_of(row), list) and bool(_tag_columns(row))
+
+
+WORDS_WITH_TAGS = Shape(  # tokens, ner_tags; sentence "Had gout", labels "O B-X"
     name="words with tags",
-    fits=_has_words_alone,
+    fits=lambda row: _texts_of(row) is not None or _has_words_alone(row),
     read=_read_tags,
     texts=frozenset(WORDS_COLUMNS),
     columns=frozenset(_TAGS),
     why="its rows have words with tags",
-    shows=lambda row: isinstance(_words_of(row), list) and bool(_tag_columns(row)),
-)
-
-
-# Words and tags in texts --------------------------------------------------------------------------
-
-
-class _Texts(NamedTuple):
-    """Words in a text, their tags, and the column of the tags."""
-
-    words: list[str]
-    tags: list[str]
-    column: str
-
-
-def _texts_of(row: Cells) -> _Texts | None:
-    """Return the words and the tags of a row whose words are in a text, divided by blanks.
-
-    Tags are in a list, or in a text, divided by blanks or commas.
-    """
-    text = row.get(cells.first_filled(row, _SENTENCES) or "")
-    if not isinstance(text, str):
-        return None
-    words = text.split()
-    for column in _TAGS:
-        value = row.get(column)
-        if isinstance(value, str):
-            row_tags = re.split(r"\s*,\s*|\s+", value.strip())
-        else:
-            row_tags = value if isinstance(value, list) else []
-        # A single word may be the label of a text.
-        if row_tags and all(map(_is_tag, row_tags)) and (len(row_tags) > 1 or len(words) == 1):
-            return _Texts(words, row_tags, column)
-    return None
-
-
-def _is_tag(value: object) -> bool:
-    return isinstance(value, str) and tags.is_tag(value)
-
-
-def _show_texts(row: Cells) -> bool:
-    """Return whether a row certainly has words and tags. Rows of one word are tables of tokens."""
-    texts = _texts_of(row)
-    return texts is not None and len(texts.words) == len(texts.tags) > 1
-
-
-def _read_texts(row: Cells, file: RowsFile, found: Findings) -> None:
-    texts = _texts_of(row)
-    if texts is None:
-        raise RecordError("expected words and tags in texts, got others")
-    _set_words(found, [texts.words])
-    _set_tags(found, texts.words, texts.tags, texts.column, file)
-
-
-WORDS_AND_TAGS_IN_TEXTS = Shape(  # sentence "Had gout", labels "O B-X"
-    name="words and tags in texts",
-    fits=lambda row: _texts_of(row) is not None,
-    read=_read_texts,
-    texts=frozenset(_SENTENCES),
-    columns=frozenset(_TAGS),
-    why="its rows have words with tags",
-    shows=_show_texts,
+    shows=_show_tags,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.rate import Limit, Rate, Share, rate_at
 from mslm_data.mask.rng import GATE, ROUND, RowRng
 
@@ -17,7 +17,7 @@ Rounding = Literal["up", "down", "nearest", "random"]
 _TRILLION = 10**12
 
 
-class Budget(Part, frozen=True):
+class Budget(Ingredient, frozen=True):
     """The number of units or tokens that a pick may mask in each row."""
 
     rate: Annotated[

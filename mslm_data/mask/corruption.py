@@ -28,12 +28,12 @@ from mslm_data.kernels.corrupt import (
 )
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.artefacts import LexiconFile
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.rng import ACTIONS, RANDOM_IDS, RowRng
 
 
-class Corruption(Part, frozen=True):
+class Corruption(Ingredient, frozen=True):
     """Replacement of masked tokens.
 
     Raises:

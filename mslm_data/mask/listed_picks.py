@@ -14,14 +14,14 @@ from mslm_data.kernels.grams import take_by_chance, take_in_order
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Limit, Rate, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.mask.units import Units, free_tokens
 
 
-class InOrder(Part, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
+class InOrder(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
     In each pass over a row, each n-gram masks its leftmost occurrence of which no token is masked
@@ -59,7 +59,7 @@ class InOrder(Part, frozen=True, kw_only=True, tag_field="use", tag="in-order"):
         Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
 
 
-class Occurrences(Part, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
+class Occurrences(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="occurrences"):
     """Mask each occurrence of a lexicon's entries with a probability that gives an expected rate.
 
     There is no budget.

@@ -28,7 +28,7 @@ from mslm_data.kernels.take import (
     fill_ranked,
     fill_uniform,
 )
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.rate import Rate, Share
 from mslm_data.mask.rng import REPEAT, RowRng
 from mslm_data.mask.score import Score
@@ -37,7 +37,7 @@ OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 """Value of `Budget.overrun` -> constant of the kernels."""
 
 
-class Order(Part, frozen=True):
+class Order(Ingredient, frozen=True):
     """The order in which units are masked until the budget is spent.
 
     Raises:

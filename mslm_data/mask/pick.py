@@ -21,8 +21,8 @@ from mslm_data.kernels.take import choose_each, fill_uniform
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.budget import Budget, quotas
+from mslm_data.mask.ingredient import Ingredient, Reads
 from mslm_data.mask.orders import OVERRUNS, Candidates, Order
-from mslm_data.mask.part import Part, Reads
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Limit, rate_at
 from mslm_data.mask.rng import BRANCH, KEEP, RowRng
@@ -52,7 +52,7 @@ class AnyPick(Reads, Protocol):
         ...
 
 
-class Listed(Part, frozen=True):
+class Listed(Ingredient, frozen=True):
     """Units from a lexicon: the occurrences of its n-grams, and each word outside of them.
 
     An n-gram inside a larger one is no unit. Of overlapping n-grams, some are chosen at random as
@@ -99,7 +99,7 @@ class Listed(Part, frozen=True):
         return runs(examples, numbers)
 
 
-class Eligible(Part, frozen=True):
+class Eligible(Ingredient, frozen=True):
     """Conditions on the units of a pick. Special and masked tokens are never eligible."""
 
     where: Annotated[
@@ -153,7 +153,7 @@ class Eligible(Part, frozen=True):
         return eligible, real
 
 
-class Pick(Part, frozen=True, tag_field="use", tag="units"):
+class Pick(Ingredient, frozen=True, tag_field="use", tag="units"):
     """Mask units of each row, up to a budget.
 
     `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.

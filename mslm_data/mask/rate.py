@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.rng import RATE, RowRng
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
@@ -30,7 +30,7 @@ Unit: TypeAlias = Annotated[
 ]
 
 
-class Linear(Part, frozen=True, kw_only=True, tag_field="shape", tag="linear"):
+class Linear(Ingredient, frozen=True, kw_only=True, tag_field="shape", tag="linear"):
     """A rate that moves from `start` to `stop`, and stays there (Ankner et al. 2024: 0.3 to 0.15).
 
     Such as `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`. It is rounded to 6 decimals,
@@ -49,6 +49,7 @@ class Linear(Part, frozen=True, kw_only=True, tag_field="shape", tag="linear"):
         return self.per != "epoch"
 
     def at(self, rng: RowRng) -> float:
+        """Return the current rate."""
         now = rng.at(self.per)
         progress = min(now / self.over, 1.0)
         return round(self.stop + (self.start - self.stop) * self._remaining(progress), 6)
@@ -66,17 +67,18 @@ class Cosine(Linear, frozen=True, kw_only=True, tag="cosine"):
         return (1 + math.cos(math.pi * progress)) / 2
 
 
-class Uniform(Part, frozen=True, kw_only=True, tag_field="shape", tag="uniform"):
+class Uniform(Ingredient, frozen=True, kw_only=True, tag_field="shape", tag="uniform"):
     """A rate drawn for each row and epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5)."""
 
     start: Annotated[Share, Meta(description="Minimum rate.")]
     stop: Annotated[Share, Meta(description="Maximum rate.")]
 
     def at(self, rng: RowRng) -> npt.NDArray[np.float64]:
+        """Return the rate of each row, `[N]`."""
         return self.start + (self.stop - self.start) * rng.uniforms(RATE)
 
 
-class Phases(Part, frozen=True, kw_only=True, tag_field="shape", tag="phases"):
+class Phases(Ingredient, frozen=True, kw_only=True, tag_field="shape", tag="phases"):
     """A rate that stays until the next phase begins (mmBERT: 0.3, 0.15, 0.05).
 
     Such as `{shape = "phases", phases = [[0, 0.3], [1_000_000, 0.15]], per = "tokens"}`.
@@ -105,14 +107,12 @@ class Phases(Part, frozen=True, kw_only=True, tag_field="shape", tag="phases"):
         return self.per != "epoch"
 
     def at(self, rng: RowRng) -> float:
+        """Return the current rate."""
         now = rng.at(self.per)
         return [rate for beginning, rate in self.phases if beginning <= now][-1]
 
 
-Schedule: TypeAlias = Linear | Cosine | Uniform | Phases
-"""A rate that changes. A table names one by `shape`."""
-
-Rate: TypeAlias = Share | Schedule
+Rate: TypeAlias = Share | Linear | Cosine | Uniform | Phases
 """A number in `[0, 1]`, or a schedule."""
 
 

@@ -23,7 +23,7 @@ from mslm_data.kernels.tokens import reduce_units
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.trie import Trie, open_trie, open_words
 from mslm_data.mask.artefacts import LexiconFile, ScoreFolder
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.rate import Share
 from mslm_data.mask.units import Units, words
 
@@ -31,7 +31,7 @@ Transform = Literal["none", "flag", "unflagged", "swish", "rank"]
 _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 
 
-class Score(Part, frozen=True, kw_only=True):
+class Score(Ingredient, frozen=True, kw_only=True):
     """The score of each unit, such as `{lexicon = "difference.arrow", transform = "rank"}`.
 
     Raises:

@@ -15,14 +15,14 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.span_draws import END, grow_spans, place_spans
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.part import Part
+from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
 from mslm_data.mask.units import free_tokens
 
 
-class PlaceSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
+class PlaceSpans(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="place-spans"):
     """Mask spans of tokens that do not overlap, up to a budget in tokens.
 
     The row's tokens are visited once, in random order. At each token a length is drawn. The span is
@@ -61,7 +61,7 @@ class PlaceSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="place-sp
         builder.unspent += quota
 
 
-class GrowSpans(Part, frozen=True, kw_only=True, tag_field="use", tag="grow-spans"):
+class GrowSpans(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="grow-spans"):
     """Mask spans of whole words that may overlap, up to a budget in tokens.
 
     The last span is cut to the budget, so the budget is always spent exactly.

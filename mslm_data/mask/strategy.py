@@ -25,8 +25,8 @@ from mslm_data.draw.sample import sample
 from mslm_data.errors import CallError, MslmDataError, place_of
 from mslm_data.io.toml import dump
 from mslm_data.mask.corruption import Corruption, corrupt
+from mslm_data.mask.ingredient import combined_needs
 from mslm_data.mask.listed_picks import InOrder, Occurrences
-from mslm_data.mask.part import combined_needs
 from mslm_data.mask.pick import Pick, run
 from mslm_data.mask.plan import MaskPlan, PlanBuilder
 from mslm_data.mask.rng import WAY, RowRng, check_count

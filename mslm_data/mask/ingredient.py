@@ -1,4 +1,4 @@
-"""Parts of a strategy: options that know what they, and the parts within them, read."""
+"""Ingredients of a recipe: options that know what they, and those within them, read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mslm_data.registry import Options
 
 
 class Reads(Protocol):
-    """A part of a strategy, or a strategy."""
+    """An ingredient, or a strategy."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -20,24 +20,24 @@ class Reads(Protocol):
         """Whether a rate depends on the training step or the number of tokens seen."""
 
 
-class Part(Options, frozen=True):
-    """Options of a part of a strategy, with other parts in its fields."""
+class Ingredient(Options, frozen=True):
+    """Options of a pick, a budget and so on, with other ingredients in their fields."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that the part reads, by default those of its parts; see `Strategy.needs`."""
-        return combined_needs(self._parts())
+        """The columns that it reads, by default those of its fields; see `Strategy.needs`."""
+        return combined_needs(self._ingredients())
 
     @property
     def follows_training(self) -> bool:
         """Whether a rate depends on the training step or the number of tokens seen."""
-        return any(part.follows_training for part in self._parts())
+        return any(inner.follows_training for inner in self._ingredients())
 
-    def _parts(self) -> Iterator[Part]:
+    def _ingredients(self) -> Iterator[Ingredient]:
         values: Iterable[Any] = (getattr(self, name) for name in self.__struct_fields__)
-        return (value for value in values if isinstance(value, Part))
+        return (value for value in values if isinstance(value, Ingredient))
 
 
 def combined_needs(parts: Iterable[Reads]) -> frozenset[str]:
-    """Return the union of the columns that parts or strategies read."""
+    """Return the union of the columns that ingredients or strategies read."""
     return frozenset(need for part in parts for need in part.needs)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
+from mslm_data.errors import CallError
 
 
 class MaskKind(IntEnum):
@@ -57,28 +58,28 @@ class MaskPlan:
             rates: `[N]`, the rate by which each row's loss is divided. Default: no rates.
 
         Raises:
-            ValueError: The shape of `kinds` is not `[T]`, or that of `rates` not `[N]`; `kinds` has
+            CallError: The shape of `kinds` is not `[T]`, or that of `rates` not `[N]`; `kinds` has
                 other numbers than `MaskKind`; or a special token is masked.
         """
         tokens = len(examples.input_ids.values)
         if kinds.shape != (tokens,):
-            raise ValueError(
+            raise CallError(
                 f"kinds: expected one for each of {tokens:,} tokens, got an array of shape "
                 f"{kinds.shape}"
             )
         if not np.issubdtype(kinds.dtype, np.integer):
-            raise ValueError(f"kinds: expected integers, got an array of {kinds.dtype}")
+            raise CallError(f"kinds: expected integers, got an array of {kinds.dtype}")
         if tokens and not MaskKind.NONE <= kinds.min() <= kinds.max() <= MaskKind.ENTITY:
-            raise ValueError(
+            raise CallError(
                 "kinds: expected MaskKind.NONE (0), BASE (1) or ENTITY (2), got numbers from "
                 f"{kinds.min()} to {kinds.max()}"
             )
         if np.any(kinds[examples.word_ids.values < 0]):
-            raise ValueError(
+            raise CallError(
                 "kinds: expected MaskKind.NONE on special tokens, whose `word_ids` are negative"
             )
         if rates is not None and rates.shape != (len(examples),):
-            raise ValueError(
+            raise CallError(
                 f"rates: expected one for each of {len(examples):,} rows, got an array of shape "
                 f"{rates.shape}"
             )

@@ -190,13 +190,13 @@ def _named_errors(strategy: Strategy) -> Iterator[None]:
         )
     try:
         yield
+    except CallError as error:  # as `MaskPlan.from_kinds` raises it
+        raise CallError(f"{place}: {error}") from error
     except MslmDataError:
         raise
-    except Exception as error:  # the user's code may raise anything
-        # Only messages of `ValueError` say what is wrong. Others may contain text of the rows.
-        is_told = isinstance(error, ValueError)
-        message = str(error) if is_told else f"{type(error).__name__} in {place_of(error)}"
-        raise CallError(f"{place}: {message}") from error
+    except Exception as error:
+        # The user's code may raise anything, and its message may contain text of the rows.
+        raise CallError(f"{place}: {type(error).__name__} in {place_of(error)}") from error
 
 
 ShippedPick = Pick | PlaceSpans | GrowSpans | InOrder | Occurrences

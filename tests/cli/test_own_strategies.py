@@ -193,6 +193,10 @@ class Wrong(Short):
     def plan_with(self, examples, rng):
         return {}["Wilhelmina"]
 
+class Leaky(Short):
+    def plan_with(self, examples, rng):
+        raise ValueError("no rule for Wilhelmina")
+
 class Needy(Short):
     needs = frozenset({"mentions", "word_idz"})
 """
@@ -203,6 +207,7 @@ class Needy(Short):
     [
         ("Short", r"'bad:Short': kinds: expected one for each of [\d,]+ tokens, got"),
         ("Wrong", r"'bad:Wrong': KeyError in bad\.py:19$"),
+        ("Leaky", r"'bad:Leaky': ValueError in bad\.py:23$"),
         ("Needy", r"'bad:Needy': needs: expected some of mentions, scores, word_ids, got word_idz"),
     ],
 )
@@ -215,3 +220,4 @@ def test_strategy__own_errors_name_the_strategy(
 
     assert done.code == 2
     assert re.search(message, done.err.strip()), done.err
+    assert "Wilhelmina" not in done.err

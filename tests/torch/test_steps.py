@@ -28,6 +28,7 @@ from transformers import (  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MslmModel, MslmTrainer, count_tokens, loss_weights  # noqa: E402
+from tests import made as made_shards  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch.families import batch, masked_lm  # noqa: E402
 
@@ -285,6 +286,29 @@ def test_loss_weights__are_those_of_the_counts(tensors: bool) -> None:
     assert (weights["w_elm"], weights["w_blm"]) == md.mask_specific_weights(n_elm, n_blm)
     assert weights["w_mslm"] == tokens / (n_elm + n_blm)
     assert weights["w_classification"] == tokens / int((GIVEN["span_labels"] >= 0).sum())
+
+
+def test_loss_weights__of_steps_take_several_passes() -> None:
+    first, second = cut(16)
+
+    assert loss_weights([first, second], steps=3) == loss_weights([first, second, first])
+    assert loss_weights([first, second], steps=1) == loss_weights([first])
+    with pytest.raises(ValueError, match="steps: expected 3 batches, got 2"):
+        loss_weights(iter([first, second]), steps=3)
+
+
+def test_loss_weights__of_steps_follow_a_schedule(tmp_path: Path) -> None:
+    made_shards.built(tmp_path / "out")
+    train = md.load(tmp_path / "out")["train"]
+    falling = {"shape": "linear", "start": 0.4, "stop": 0.0, "over": 20, "per": "step"}
+    strategy = md.strategy("joint", elm=0.0, blm=falling)
+
+    few, many = (
+        loss_weights(md.Batches(train, strategy, batch_size=8), steps=steps) for steps in (5, 40)
+    )
+
+    assert len(md.Batches(train, strategy, batch_size=8)) < 40
+    assert many["w_mslm"] > 2 * few["w_mslm"] > 4
 
 
 def test_loss_weights__make_the_parts_means_over_their_items() -> None:

@@ -8,7 +8,8 @@ the step's loss, and the gradients of its batches and ranks add up to those of o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -23,7 +24,9 @@ PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 """Names of the three losses in a model's output: Eq. 6, 8 and 11."""
 
 
-def loss_weights(batches: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def loss_weights(
+    batches: Iterable[Mapping[str, Any]], *, steps: int | None = None
+) -> dict[str, float]:
     """Count the weights of the loss before training.
 
     They are options of `MslmModel.wrap`::
@@ -34,24 +37,26 @@ def loss_weights(batches: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     A step's parts are then about the mean losses of its masked tokens, its tokens and its mentions,
     so their proportions do not depend on the masking rate.
 
-    If the rate follows steps or tokens, take as many batches as you train steps:
-    `itertools.islice(batches, steps)`. In a curriculum, count each part by itself, and pass its
-    weights to `MslmModel.set_loss_weights` when it begins. The first few thousand batches of a
-    large corpus are enough.
+    If the rate follows steps or tokens, pass the batches and the number of steps of the training.
+    In a curriculum, count each part by itself, and pass its weights to
+    `MslmModel.set_loss_weights` when it begins. A few thousand batches of a large corpus are
+    enough.
 
     Args:
-        batches: Batches of the training rows, NumPy arrays or tensors. A loader of tensors counts
-            this as an epoch; `md.Batches` of the same rows does not touch it.
+        batches: Batches of the training rows, NumPy arrays or tensors. They are counted as seen:
+            `md.Batches` for the purpose leave the training's own at its beginning.
+        steps: Number of batches to count, in as many passes as it takes. Default: those of one
+            pass.
 
     Returns:
         `w_elm` and `w_blm` of Eq. 5; `w_mslm`, tokens per masked token; `w_classification`, tokens
         per mention. The last two are 1 if there are none.
 
     Raises:
-        ValueError: A batch has no `bio`.
+        ValueError: A batch has no `bio`, or a pass has no batch.
     """
     tokens = elm = blm = mentions = 0
-    for batch in batches:
+    for batch in _take(batches, steps):
         tokens += int((tags(batch) != IGNORED).sum())
         elm += int((batch["mask_kinds"] == int(MaskKind.ENTITY)).sum())
         blm += int((batch["mask_kinds"] == int(MaskKind.BASE)).sum())
@@ -64,6 +69,22 @@ def loss_weights(batches: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         "w_mslm": tokens / (elm + blm) if elm + blm else 1.0,
         "w_classification": tokens / mentions if mentions else 1.0,
     }
+
+
+def _take(batches: Iterable[Mapping[str, Any]], steps: int | None) -> Iterator[Mapping[str, Any]]:
+    """Yield the batches of one pass; with a number of steps, of as many passes as it takes."""
+    if steps is None:
+        yield from batches
+        return
+
+    missing = steps
+    while missing:
+        before = missing
+        for batch in itertools.islice(batches, missing):
+            yield batch
+            missing -= 1
+        if missing == before:
+            raise ValueError(f"steps: expected {steps:,} batches, got {steps - missing:,}")
 
 
 def count_tokens(

@@ -237,6 +237,8 @@ def test_forward__asks_no_value_of_the_device(two_views: bool, masked: bool) -> 
     with Answers() as by_encoder:
         for _ in range(1 + two_views):
             model.encoder()(**of(given))
+    model(**given).loss.backward()
+    model.zero_grad(set_to_none=False)  # gradients that could be looked at
 
     with Answers() as asked:
         model(**given).loss.backward()

@@ -22,28 +22,17 @@ def windows(sizes: list[int], room: int) -> list[tuple[int, int]]:
             start -= 1
 
 
-def owners(
-    sizes: list[int], of_text: list[tuple[int, int]], found: list[list[Mention]]
-) -> list[int]:
+def owners(sizes: list[int], of_text: list[tuple[int, int]]) -> list[int]:
     """Return the window whose word each word is."""
     owner = [0] * len(sizes)
     for number in range(1, len(of_text)):
         begin, end = of_text[number][0], of_text[number - 1][1]
         places = list(range(begin, end))
-        free = [
-            place
-            for place in places
-            if not any(
-                start < place < past
-                for one in (number - 1, number)
-                for start, past, _ in found[one]
-            )
-        ]
 
         def distance(place: int, begin: int = begin, end: int = end) -> int:
             return abs(sum(sizes[begin:place]) - sum(sizes[place:end]))
 
-        seam = min(free or places, key=distance) if places else begin
+        seam = min(places, key=distance) if places else begin
         for word in range(seam, len(sizes)):
             owner[word] = number
     return owner
@@ -53,7 +42,7 @@ def joined(
     sizes: list[int], of_text: list[tuple[int, int]], found: list[list[Mention]]
 ) -> list[Mention]:
     """Return the mentions of a text: for each word that of its window, and these in a row."""
-    owner = owners(sizes, of_text, found)
+    owner = owners(sizes, of_text)
     of_word = [
         next(((number, m) for m in found[number] if m[0] <= word < m[1]), None)
         for word, number in enumerate(owner)

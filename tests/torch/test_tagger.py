@@ -75,7 +75,7 @@ def test_windows__agree_with_their_twin(
     sizes, room, found = case
     places = make_offsets(np.array(sizes))
 
-    of_text = list(windows(places, room))
+    of_text = windows(places, room)
     mentions = merge_windows(
         of_text,
         [[WordMention(a, b, label, (0.5,) * (b - a)) for a, b, label in one] for one in found],
@@ -87,17 +87,28 @@ def test_windows__agree_with_their_twin(
     assert all(len(mention.scores) == mention.end - mention.start for mention in mentions)
 
 
-def test_joined__takes_a_mention_over_the_middle_from_one_window() -> None:
-    places = np.arange(21)
-    whole = WordMention(8, 11, 0, (0.9,) * 3)
+def test_windows__of_a_text_among_others_are_its_own() -> None:
+    places = make_offsets(np.array([2, 1, 3, 1, 2, 2, 1, 3, 2]))
 
+    among = windows(places, 8, first=2, past=8)
+
+    alone = windows(places[2:9] - places[2], 8)
+    assert among == [Window(start + 2, end + 2) for start, end in alone]
+    assert len(among) > 1
+    assert windows(places, 8, first=3, past=3) == []
+
+
+def test_joined__reads_words_before_the_middle_from_the_first_window() -> None:
     mentions = merge_windows(
         [Window(0, 13), Window(7, 20)],
-        [[whole], [WordMention(9, 10, 1, (0.2,))]],
-        places,
+        [
+            [WordMention(8, 11, 0, (0.9,) * 3)],
+            [WordMention(9, 11, 0, (0.2,) * 2), WordMention(12, 13, 1, (0.1,))],
+        ],
+        np.arange(21),
     )
 
-    assert mentions == [whole]
+    assert mentions == [WordMention(8, 11, 0, (0.9, 0.9, 0.2)), WordMention(12, 13, 1, (0.1,))]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +117,6 @@ def test_joined__takes_a_mention_over_the_middle_from_one_window() -> None:
 def test_joined__joins_parts_with_the_same_label_only(
     label: int, joined: list[tuple[int, int, int]]
 ) -> None:
-    """Both mentions cover all words that the windows share, so one of these is the seam."""
     mentions = merge_windows(
         [Window(0, 13), Window(7, 20)],
         [[WordMention(5, 13, 0, (0.9,) * 8)], [WordMention(7, 15, label, (0.2,) * 8)]],

@@ -190,7 +190,7 @@ class LoadedGliner:
         room = self._words * self._tokens
         for stretch in self._stretches(text, room):
             places = make_offsets(np.array(stretch.costs, np.int64))
-            text_windows = list(windows(places, room))
+            text_windows = windows(places, room)
             for mention in merge_windows(
                 text_windows, self._window_mentions(text, stretch, text_windows), places
             ):

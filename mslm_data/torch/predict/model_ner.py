@@ -122,9 +122,7 @@ class LoadedModel:
 
         with threads(self._options.threads), machine_errors(_WANTED_BY):
             mentions = self._tagger.mentions(
-                Documents.from_documents(documents),
-                batch_size=self._options.batch_size,
-                steady=True,
+                Documents.from_documents(documents), batch_size=self._options.batch_size
             )
         min_score = self._options.min_score
         return [

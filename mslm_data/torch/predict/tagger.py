@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ _MIN_ROOM = 4
 _DIGITS = 4
 """Decimal places of a score; further digits depend on the batch."""
 _WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, _WINDOW)
-"""Row widths, in tokens, of steady batches."""
+"""Row widths, in tokens."""
 _MENTIONS = 16
 """Number of mentions per row that are classified at once."""
 
@@ -144,17 +144,18 @@ class Tagger:
         return mentions
 
     def mentions(
-        self, documents: Documents, *, batch_size: int = BATCH_SIZE, steady: bool = False
+        self, documents: Documents, *, batch_size: int = BATCH_SIZE
     ) -> list[list[TextMention]]:
         """Find the mentions of each document, in characters.
+
+        Scores are bitwise independent of the other documents. Numeric libraries choose the order of
+        summation by array shapes, so each window is in a batch whose shape depends only on the
+        window's length: rows are padded to a few fixed widths, and batches filled with copies of a
+        row.
 
         Args:
             documents: The documents.
             batch_size: See `annotate`.
-            steady: Whether scores are bitwise independent of the other documents. Numeric libraries
-                choose the order of summation by array shapes, so each window is then in a batch
-                whose shape depends only on the window's length: rows are padded to a few fixed
-                widths, and batches filled with copies of a row.
 
         Raises:
             ValueError: The batch size is below 1.
@@ -168,75 +169,55 @@ class Tagger:
         words = _make_words(layout, max_word_tokens(self._room))
 
         # Cut documents into windows. Windows of all documents share batches.
-        document_windows = []
-        for first, past in pairwise(words.offsets.tolist()):
-            places = words.places[first : past + 1]
-            document_windows.append(list(windows(places, self._room)) if past > first else [])
-        all_windows = [
-            Window(first + window.start, first + window.end)
-            for first, text_windows in zip(words.offsets.tolist(), document_windows, strict=False)
-            for window in text_windows
+        windows_per_document = [
+            windows(words.places, self._room, first=first, past=past)
+            for first, past in pairwise(words.offsets.tolist())
         ]
-
+        all_windows = [*chain.from_iterable(windows_per_document)]
         with evaluating(self._model):
-            window_results = iter(self._read(words, all_windows, batch_size, steady=steady))
+            found = iter(self._read(words, all_windows, batch_size))
 
         # Merge the mentions of each document's windows.
         mentions = []
-        for number, text_windows in enumerate(document_windows):
-            first, past = words.offsets[number : number + 2].tolist()
-            window_mentions = [
-                [_shift(mention, window.start) for mention in next(window_results)]
-                for window in text_windows
-            ]
-            merged = []
-            if text_windows:
-                merged = merge_windows(
-                    text_windows, window_mentions, words.places[first : past + 1]
-                )
-            shift = int(documents.starts[number])
-            mentions.append([self._in_text(mention, words, first, shift) for mention in merged])
+        for document_windows, shift in zip(
+            windows_per_document, documents.starts.tolist(), strict=True
+        ):
+            window_mentions = [*islice(found, len(document_windows))]
+            merged = merge_windows(document_windows, window_mentions, words.places)
+            mentions.append([self._in_text(mention, words, shift) for mention in merged])
         return mentions
 
-    def _in_text(self, mention: WordMention, words: _Words, first: int, shift: int) -> TextMention:
-        """Convert a mention to characters of its document, whose first word is `first`."""
+    def _in_text(self, mention: WordMention, words: _Words, shift: int) -> TextMention:
+        """Convert a mention to characters of its document, which starts at `shift`."""
         return TextMention(
-            start=int(words.starts[first + mention.start]) - shift,
-            end=int(words.ends[first + mention.end - 1]) - shift,
+            start=int(words.starts[mention.start]) - shift,
+            end=int(words.ends[mention.end - 1]) - shift,
             label=self.labels[mention.label],
             score=round(sum(mention.scores) / len(mention.scores), _DIGITS),
         )
 
     def _read(
-        self, words: _Words, all_windows: Sequence[Window], batch_size: int, *, steady: bool
+        self, words: _Words, all_windows: Sequence[Window], batch_size: int
     ) -> list[list[WordMention]]:
-        """Find the mentions of each window, in words of the window."""
+        """Find the mentions of each window."""
         starts = words.places[[window.start for window in all_windows]]
         ends = words.places[[window.end for window in all_windows]]
         num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
         lengths = ends - starts + num_special
 
-        mentions_per_window: list[list[WordMention]] = [[] for _ in all_windows]
-        tokens = batch_size * self._window
-        if steady:
-            batches = _steady_batches(lengths, tokens, self._window)
-        else:
-            batches = _batches(lengths, tokens)
-
         # Batches are sorted by length; return results in the order of the windows.
-        for batch in batches:
-            rows = batch.rows.tolist()
-            batch_mentions = self._read_batch(
-                words, [all_windows[row] for row in rows], batch.width
-            )
-            for row, mentions in zip(rows, batch_mentions, strict=True):
+        mentions_per_window: list[list[WordMention]] = [[] for _ in all_windows]
+        for rows, width in _batches(lengths, batch_size * self._window, self._window):
+            batch_windows = [all_windows[row] for row in rows.tolist()]
+            batch_mentions = self._read_batch(words, batch_windows, width)
+            for row, mentions in zip(rows.tolist(), batch_mentions, strict=True):
                 mentions_per_window[row] = mentions
         return mentions_per_window
 
     def _read_batch(
         self, words: _Words, rows: Sequence[Window], width: int
     ) -> list[list[WordMention]]:
-        """Find the mentions of the windows of a batch, in words of each window.
+        """Find the mentions of the windows of a batch.
 
         Args:
             words: Words of all documents.
@@ -273,15 +254,15 @@ class Tagger:
                 )
                 labels, type_scores = self._classify(hidden, word_rows, heads, past, spans)
 
-        # Convert mentions from words of the batch to words of their window.
+        # Convert mentions from words of the batch to words of all documents.
         mentions: list[list[WordMention]] = [[] for _ in rows]
         for (start, end, _), label, factor in zip(
             spans.tolist(), labels.tolist(), type_scores.tolist(), strict=True
         ):
             row = int(word_rows[start])
-            first = int(word_offsets[row])
+            shift = rows[row].start - int(word_offsets[row])
             word_scores = tuple((scores[start:end] * factor).tolist())
-            mentions[row].append(WordMention(start - first, end - first, label, word_scores))
+            mentions[row].append(WordMention(start + shift, end + shift, label, word_scores))
         return mentions
 
     def _inputs(self, words: _Words, rows: Sequence[Window], width: int) -> tuple[Tensor, Tensor]:
@@ -379,36 +360,8 @@ def _make_words(layout: Layout, max_tokens: int) -> _Words:
     )
 
 
-def _shift(mention: WordMention, by: int) -> WordMention:
-    return mention._replace(start=mention.start + by, end=mention.end + by)
-
-
-class _Batch(NamedTuple):
-    """Row indices of a batch, and the number of tokens to pad to."""
-
-    rows: Ints
-    width: int
-
-
-def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
-    """Yield batches of rows of similar length.
-
-    Args:
-        lengths: Number of tokens of each row.
-        tokens: Maximum number of tokens in a batch, including padding. Longer rows get their own
-            batch.
-    """
-    longest_first = np.argsort(-lengths, kind="stable")
-    place = 0
-    while place < len(longest_first):
-        longest = int(lengths[longest_first[place]])
-        rows = max(1, tokens // longest)
-        yield _Batch(longest_first[place : place + rows], longest)
-        place += rows
-
-
-def _steady_batches(lengths: Ints, tokens: int, max_length: int) -> Iterator[_Batch]:
-    """Yield batches whose shape depends only on the length of their rows.
+def _batches(lengths: Ints, tokens: int, max_length: int) -> Iterator[tuple[Ints, int]]:
+    """Yield the row indices of batches, and their width, which depends only on lengths of rows.
 
     Incomplete batches are filled with copies of their last row.
 
@@ -428,4 +381,4 @@ def _steady_batches(lengths: Ints, tokens: int, max_length: int) -> Iterator[_Ba
         size = max(1, tokens // width)
         for start in range(0, len(same_width), size):
             rows = same_width[start : start + size]
-            yield _Batch(np.pad(rows, (0, size - len(rows)), mode="edge"), width)
+            yield np.pad(rows, (0, size - len(rows)), mode="edge"), width

@@ -3,16 +3,14 @@
 All positions are word indices. A window has as many whole words as fit. Consecutive windows overlap
 by a quarter of a window, so that words near the edge of one have more context in the other.
 
-In an overlap, a seam assigns words to windows: those before it to the first, the others to the
-second. The seam is the position closest to the middle of the overlap, counted in tokens, that is
-not inside a mention of either window. Mentions are therefore not cut, unless mentions fill the
-whole overlap: the seam is then in the middle, and both parts of a cut mention are joined if they
-have the same label.
+A seam in the middle of each overlap assigns words to windows: those before it to the first, the
+others to the second. If it cuts a mention, both parts are joined if they have the same label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,23 +51,28 @@ def max_word_tokens(room: int) -> int:
     return max(1, room // OVERLAP)
 
 
-def windows(places: Ints, room: int) -> Iterator[Window]:
-    """Yield the windows of a text with at least one word.
+def windows(places: Ints, room: int, *, first: int = 0, past: int | None = None) -> list[Window]:
+    """Return the windows of words `[first, past)`.
 
     Args:
         places: int64 `[N + 1]`, first token of each of the N words, at most `max_word_tokens(room)`
             tokens each.
         room: Maximum number of tokens in a window, at least 4.
+        first: First word. Default: that of `places`.
+        past: Word after the last. Default: that of `places`.
     """
+    if past is None:
+        past = len(places) - 1
+
     overlap = room // OVERLAP
-    num_words = len(places) - 1
-    start = 0
-    while True:
-        end = int(np.searchsorted(places, places[start] + room, side="right")) - 1
-        yield Window(start, end)
-        if end == num_words:
-            return
+    found = []
+    end = start = first
+    while end < past:
+        fitting = int(np.searchsorted(places, places[start] + room, side="right")) - 1
+        end = min(fitting, past)
+        found.append(Window(start, end))
         start = int(np.searchsorted(places, places[end] - overlap, side="left"))
+    return found
 
 
 def merge_windows(
@@ -81,26 +84,16 @@ def merge_windows(
 
     Args:
         text_windows: The windows.
-        mentions_per_window: Mentions found in each window, in words of the text: sorted, without
-            overlaps.
+        mentions_per_window: Mentions found in each window, sorted, without overlaps.
         places: See `windows`.
     """
-    seams = [
-        _find_seam(
-            text_windows[i],
-            text_windows[i + 1],
-            mentions_per_window[i],
-            mentions_per_window[i + 1],
-            places,
-        )
-        for i in range(len(text_windows) - 1)
-    ]
-    # Words `[bounds[i], bounds[i + 1])` are read from window i.
-    bounds = [text_windows[0].start, *seams, text_windows[-1].end]
+    seams = [_find_seam(*pair, places) for pair in pairwise(text_windows)]
+    # Words `[starts[i], ends[i])` are read from window i.
+    starts = [window.start for window in text_windows[:1]] + seams
+    ends = seams + [window.end for window in text_windows[-1:]]
 
     mentions: list[WordMention] = []
-    for i, window_mentions in enumerate(mentions_per_window):
-        start, end = bounds[i], bounds[i + 1]
+    for start, end, window_mentions in zip(starts, ends, mentions_per_window, strict=True):
         for mention in window_mentions:
             if mention.end <= start or mention.start >= end:
                 continue
@@ -120,24 +113,12 @@ def merge_windows(
     return mentions
 
 
-def _find_seam(
-    first: Window,
-    second: Window,
-    first_mentions: Sequence[WordMention],
-    second_mentions: Sequence[WordMention],
-    places: Ints,
-) -> int:
+def _find_seam(first: Window, second: Window, places: Ints) -> int:
     """Return the first word that is read from the second of two windows."""
-    shared = np.arange(second.start, first.end)
-    if not len(shared):
+    if first.end == second.start:
         return second.start
 
-    is_inside = np.zeros(len(shared), np.bool_)
-    for start, end, *_ in (*first_mentions, *second_mentions):
-        is_inside |= (start < shared) & (shared < end)
-
-    # Twice the distance from the middle, to stay in integers. Ties go to the first.
-    distance = np.abs(2 * places[shared] - places[second.start] - places[first.end])
-    if not is_inside.all():
-        distance[is_inside] = np.iinfo(np.int64).max
-    return int(shared[np.argmin(distance)])
+    # Twice the distance from the middle of the overlap, to stay in integers.
+    shared = places[second.start : first.end]
+    distance = np.abs(2 * shared - places[second.start] - places[first.end])
+    return second.start + int(np.argmin(distance))

@@ -9,6 +9,7 @@ import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -83,14 +84,14 @@ class ModelNer(Options, frozen=True, kw_only=True):
         """Load the model into CPU memory."""
         _optional.load("torch", wanted_by=_WANTED_BY)
         _optional.load("transformers", wanted_by=_WANTED_BY)
-        from mslm_data.torch.predict.load_tagger import load_files
+        from mslm_data.torch.predict.tagger import load_tagger
 
         # Load with one thread: workers may be forked from this process, and a thread pool does not
         # survive a fork.
         files = self._files()
         with threads(1):
-            tagger = load_files(files)
-        return CachedAnnotator(LoadedModel(self, tagger).find)
+            tagger = load_tagger(files)
+        return CachedAnnotator(partial(self._find, tagger))
 
     def _files(self) -> ModelFiles:
         if not self.model:
@@ -100,31 +101,19 @@ class ModelNer(Options, frozen=True, kw_only=True):
             )
         return find_model(self.model)
 
-
-class LoadedModel:
-    """A model in memory, moved to its device at first use."""
-
-    def __init__(self, options: ModelNer, tagger: Tagger) -> None:
-        """Keep the model and its options."""
-        self._options = options
-        self._tagger = tagger
-        self._is_on_device = options.device == "cpu"
-
-    def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
+    def _find(self, tagger: Tagger, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the entities of documents."""
         if not documents:
             return []
-        if not self._is_on_device:
+        if self.device == "cuda":
             # At first use: a process that has used a GPU cannot be forked.
             check_gpu(_WANTED_BY)
-            self._tagger.move(self._options.device)
-            self._is_on_device = True
+            tagger.move(self.device)
 
-        with threads(self._options.threads), machine_errors(_WANTED_BY):
-            mentions = self._tagger.mentions(
-                Documents.from_documents(documents), batch_size=self._options.batch_size
+        with threads(self.threads), machine_errors(_WANTED_BY):
+            mentions = tagger.mentions(
+                Documents.from_documents(documents), batch_size=self.batch_size
             )
-        min_score = self._options.min_score
         return [
             filter_mentions(
                 (
@@ -132,7 +121,7 @@ class LoadedModel:
                     for start, end, label, score in document_mentions
                 ),
                 document.placeholders,
-                min_score=min_score,
+                min_score=self.min_score,
             )
             for document, document_mentions in zip(documents, mentions, strict=True)
         ]

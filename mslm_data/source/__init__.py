@@ -18,6 +18,7 @@ covers the common cases:
 |---|---|
 | text files | `encodings`: derive from `TextSource`, read with `utf8`, cut if `may_be_cut` |
 | a word and its tag per line | `columns`, `tagged_lines`, `marks`, `tags`, `word_documents` |
+| a line of words with tags | `joined_words` |
 | a text with mentions at offsets | `standoff`: derive from `OffsetSource` or `OffsetTextSource` |
 | rows with named columns: JSON, Arrow | `shapes`: add a shape; `jsonl` and `hub` then read it |
 | several annotations per document | `versions`: choose with `VersionOptions` |

@@ -390,6 +390,31 @@ def tool_rows() -> bytes:
     return "".join(json.dumps(row) + "\n" for row in found).encode()
 
 
+def grouped_rows() -> bytes:
+    """Return rows whose mentions are in groups, in lists or without offsets."""
+    text, (a, b) = next((text, mentions[0]) for text, mentions in documents() if mentions)
+    name = text[a:b]
+    tokens = text.split()
+    found: list[Any] = [
+        {"text": text, "entities": [{"type": "D", "mentions": [{"start": a, "end": b}]}]},
+        {"text": text, "entities": {"D": {name: [[a, b - 1]]}}},
+        {"text": text, "entities": [{"label": ["D"], "fragments": [[a, b]]}]},
+        {"text": text, "entities": [[a, b, name, "D"]]},
+        {"text": text, "entities": [{"offset": a, "length": b - a, "category": "D"}]},
+        {"text": text, "entities": [{"text": name, "label": "D"}]},
+        {"segments": [text[:a], {"t": name, "label": "D"}, text[b:]]},
+        {"sentence": tokens, "ner": [{"index": [0], "type": "D"}]},
+        {"tokens": str(tokens), "ner_tag": ["0"] * len(tokens)},
+    ]
+    return "".join(json.dumps(row) + "\n" for row in found).encode()
+
+
+def joined_words() -> bytes:
+    """Return lines of words that are joined with their tags."""
+    line = "Had/O gout/B-D and/O kidney/B-D stones/I-D in/O 1/2/O of/O May/O ./O <=> intent\n"
+    return (line * 4).encode()
+
+
 def bioc_json() -> bytes:
     found = []
     for number, (text, mentions) in enumerate(documents()):

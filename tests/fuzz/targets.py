@@ -128,6 +128,8 @@ TARGETS: dict[str, Target] = {
             seeds.inline("<START:Disease> ", " <END>"),
             seeds.inline("[Disease]", "[/Disease]"),
             seeds.inline("<Disease>", "</Disease>"),
+            seeds.inline("[@", "#Disease*]"),
+            seeds.joined_words(),
         ],
         check=source("inline", file="train.txt", count=_lines),
         tokens=words.INLINE,
@@ -273,13 +275,16 @@ TARGETS: dict[str, Target] = {
     ),
     "jsonl": Target(
         file="train.jsonl",
-        seeds=lambda: [seeds.json_lines()],
+        seeds=lambda: [seeds.json_lines(), seeds.grouped_rows()],
         check=source("jsonl", {"tag_names": ("O", "B-X")}, file="train.jsonl", count=_lines),
         tokens=words.OBJECTS,
     ),
     "json": Target(
         file="train.json",
-        seeds=lambda: [b"[" + b",\n".join(seeds.json_lines().splitlines()) + b"]\n"],
+        seeds=lambda: [
+            b"[" + b",\n".join(seeds.json_lines().splitlines()) + b"]\n",
+            b'{"data": [' + b",\n".join(seeds.grouped_rows().splitlines()) + b"]}\n",
+        ],
         check=source("jsonl", {"id_column": ""}),
         tokens=words.OBJECTS,
     ),

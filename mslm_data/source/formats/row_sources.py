@@ -223,8 +223,9 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
         """
         column = self.mentions_column
         if column != "auto":
-            others = [path for path in paths if self._has_column(path, column)]
-            lacking = [path for path in paths if path not in others]
+            has_column = {path: self._has_column(path, column) for path in paths}
+            others = [path for path in paths if has_column[path]]
+            lacking = [path for path in paths if not has_column[path]]
             if lacking and others:
                 raise SourceError(
                     f"{plain(lacking[0].name)}: expected rows with column "

@@ -179,9 +179,11 @@ def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
 def possible(table):
     """Return a valid table.
 
-    A budget for `with_replacement` counts whole units, a total one counts tokens, and single tokens
-    have no longest unit.
+    A budget for `with_replacement` counts whole units, a total one counts tokens, single tokens
+    have no longest unit, and only an order without randomness has a top.
     """
+    if table["order"]["by"] != "first":
+        table = {**table, "order": {**table["order"], "hints": 0.0}}
     if table["units"] == "tokens":
         return {**table, "eligible": {**table["eligible"], "longest": 0}}
     budget = table["budget"]
@@ -213,7 +215,11 @@ PICKS = st.fixed_dictionaries(
             }
         ),
         "order": st.fixed_dictionaries(
-            {"by": st.sampled_from(["uniform", "first", "bernoulli", "with_replacement"])}
+            {
+                "by": st.sampled_from(["uniform", "first", "bernoulli", "with_replacement"]),
+                "chance": st.sampled_from([1.0, 1.0, 0.5]),
+                "hints": st.sampled_from([0.0, 0.5]),
+            }
         ),
         "kind": st.sampled_from(["base", "entity"]),
     }

@@ -6,14 +6,15 @@ Picks are tables, as in a TOML file; what a table leaves out has the defaults be
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
 from tests.generate import IDS, Row
-from tests.reference import joint, rng
+from tests.reference import fill, joint, rng
 
-ROUND, GATE, BRANCH, REPEAT = 1 << 16, 2 << 16, 4 << 16, 6 << 16
+ROUND, GATE, BRANCH, REPEAT, KEEP = (purpose << 16 for purpose in (1, 2, 4, 6, 7))
 WAY = 8
 KINDS = {"base": 1, "entity": 2}
 
@@ -26,6 +27,7 @@ BUDGET = {
     "gate": 1.0,
     "total": False,
 }
+ORDER = {"chance": 1.0, "hints": 0.0}
 ELIGIBLE = {"where": "any", "unknown": False, "longest": 0}
 
 
@@ -74,49 +76,68 @@ def pick(
         u for u, unit in enumerate(units) if len(unit) <= longest and all(is_open(t) for t in unit)
     ]
     sample = stream(row, seed, epoch, number)
+    keep = stream(row, seed, epoch, number + KEEP)
     gate = budget["gate"]
     runs = gate == 1 or rng.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)
+    # A token's coin is that of its place; a unit's that of its number.
+    coins = {u: units[u][0] if table["units"] == "tokens" else u for u in pool}
 
+    left = 0
     if order == "bernoulli":
-        for u in pool:
-            # A token's coin is that of its place; a unit's that of its number.
-            place = units[u][0] if table["units"] == "tokens" else u
-            if runs and rng.uniform(sample, place) < Fraction(budget["rate"]):
-                for t in units[u]:
-                    kinds[t] = kind
-        return 0
+        rate = Fraction(budget["rate"])
+        taken = {u: units[u] for u in pool if runs and rng.uniform(sample, coins[u]) < rate}
+    else:
+        left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
+        if budget["total"]:
+            left = max(left - sum(masked > 0 for masked in kinds), 0)
+        if order == "with_replacement" and pool:
+            # Draw k is another one than those before it.
+            repeated = stream(row, seed, epoch, number + REPEAT)
+            distinct = 0
+            for k in range(left):
+                distinct += rng.below(repeated, k, len(pool)) >= distinct
+            left = distinct
+        queue = pool if order == "first" else fill.shuffled(sample, list(pool))
+        taken, left = filled(queue, units, budget, left)
 
-    left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
-    if budget["total"]:
-        left = max(left - sum(masked > 0 for masked in kinds), 0)
-    if order == "with_replacement" and pool:
-        # Draw k is another one than those before it.
-        repeated = stream(row, seed, epoch, number + REPEAT)
-        distinct = 0
-        for k in range(left):
-            distinct += rng.below(repeated, k, len(pool)) >= distinct
-        left = distinct
+    options = ORDER | table.get("order", {})
+    if options["chance"] != 1:
+        chance = Fraction(options["chance"])
+        taken = {u: tokens for u, tokens in taken.items() if rng.uniform(keep, coins[u]) < chance}
+    if options["hints"]:
+        share, size = options["hints"], base(row, len(units), budget)
+        top, _ = filled(pool, units, budget, int(share * size))
+        shared = fill.shuffled(keep, [u for u in pool if u in top and u in taken])
+        visible, _ = filled(shared, units, budget, int(share * budget["rate"] * size))
+        taken = {u: tokens for u, tokens in taken.items() if u not in visible}
 
-    queue = list(pool)
-    for k in range(len(queue)):
+    for t in (t for tokens in taken.values() for t in tokens):
+        kinds[t] = kind
+    return left
+
+
+def filled(
+    queue: Iterable[int], units: list[list[int]], budget: dict[str, Any], left: int
+) -> tuple[dict[int, list[int]], int]:
+    """Return the tokens taken of each unit in turn, and the budget that remains."""
+    taken = {}
+    for u in queue:
         if left <= 0:
             break
-        if order != "first":
-            j = k + rng.below(sample, k, len(queue) - k)
-            queue[k], queue[j] = queue[j], queue[k]
-
-        taken = units[queue[k]]
-        cost = 1 if budget["counts"] == "units" else len(taken)
+        cost = 1 if budget["counts"] == "units" else len(units[u])
         if cost > left and budget["overrun"] == "stop":
             break
         if cost > left and budget["overrun"] == "skip":
             continue
-        if cost > left and budget["overrun"] == "cut":
-            taken = taken[:left]
+        taken[u] = units[u] if cost <= left else units[u][:left]
         left -= min(cost, left)
-        for t in taken:
-            kinds[t] = kind
-    return left
+    return taken, left
+
+
+def base(row: Row, units: int, budget: dict[str, Any]) -> int:
+    """Return what the rate is a share of."""
+    real = sum(word >= 0 for word in row.word_ids)
+    return {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["counts"]]
 
 
 def quota(
@@ -125,7 +146,7 @@ def quota(
     """Return how many a pick may mask of a row."""
     real = sum(word >= 0 for word in row.word_ids)
     rate = budget["rate"]
-    size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["counts"]]
+    size = base(row, units, budget)
     drawn = float(rng.uniform(stream(row, seed, epoch, number + ROUND), 0))
 
     whole = {

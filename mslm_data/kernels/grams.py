@@ -11,7 +11,7 @@ import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rng import uniform
-from mslm_data.kernels.rows import begins_word, draw_next, longest_row
+from mslm_data.kernels.rows import all_open, begins_word, draw_next, longest_row
 
 _LOW = np.int64(2**32 - 1)
 _FEW = 32
@@ -40,21 +40,6 @@ def sort_matches(entries: Array, keys: Array) -> None:
 
     if not few:
         keys[: len(entries)].sort()
-
-
-@kernel
-def all_open(pool: Array, start: int, end: int) -> bool:
-    """Return whether all tokens of a range are eligible.
-
-    Args:
-        pool: uint8, 1 for eligible tokens, 0 for others.
-        start: First token.
-        end: Half open.
-    """
-    t = start
-    while t < end and pool[t] != 0:
-        t += 1
-    return t == end
 
 
 @kernel

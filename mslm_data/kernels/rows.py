@@ -1,4 +1,4 @@
-"""Helpers for rows. numba inlines them, so a call costs nothing."""
+"""Helpers for rows. numba inlines the short ones, so a call costs nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, inlined
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.rng import below
 
 
@@ -68,3 +68,18 @@ def begins_word(word: Any, before: Any) -> bool:
     """
     is_first: bool = (word >= 0) & (word != before)
     return is_first
+
+
+@kernel
+def all_open(pool: Array, start: int, end: int) -> bool:
+    """Return whether all tokens of a range are eligible.
+
+    Args:
+        pool: uint8, 1 for eligible tokens, 0 for others.
+        start: First token.
+        end: Half open.
+    """
+    t = start
+    while t < end and pool[t] != 0:
+        t += 1
+    return t == end

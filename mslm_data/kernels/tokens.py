@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.rows import begins_word, longest_row
+from mslm_data.kernels.rows import all_open, begins_word
 
 _LARGEST, _MEAN, _SUM = range(3)
 """Reductions of `reduce_units`. Any other value selects the number of the unit's first token."""
@@ -152,18 +152,10 @@ def find_open_units(
         pool: uint8 `[T]`, 1 for eligible tokens.
         out: uint8 `[U]`, written: 1 if all tokens of the unit are eligible, otherwise 0.
     """
-    # `sums[t]` is the number of eligible tokens before token t. This takes half the time of a loop
-    # over the tokens of each unit.
-    sums = np.zeros(longest_row(offsets) + 1, np.int32)
     for i in range(len(offsets) - 1):
         row = pool[offsets[i] : offsets[i + 1]]
-        total = 0
-        for t in range(len(row)):
-            total += int(row[t])
-            sums[t + 1] = total
-
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
-            out[u] = sums[ends[u]] - sums[starts[u]] == ends[u] - starts[u]
+            out[u] = all_open(row, starts[u], ends[u])
 
 
 @kernel

@@ -269,6 +269,8 @@ class MaskedLoader:
 
             LoaderTrainer(..., train_dataset=loader, callbacks=[MaskEpochCallback()])
 
+        In the Trainer's reports, such as `train_samples_per_second`, a batch counts as an example.
+
         Args:
             epoch: The first epoch. Default: None, set by `MaskEpochCallback`. For evaluation, 0.
         """

@@ -63,21 +63,23 @@ class BatchOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "batch_tokens"):
+        for name in ("batch_size", "batch_tokens", "multiple_of", "open_shards"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
-        check_size("multiple_of", self.multiple_of)
-        check_size("open_shards", self.open_shards)
+                object.__setattr__(self, name, int(getattr(self, name)))
         check_count("seed", self.seed)
+        object.__setattr__(self, "seed", int(self.seed))
         is_by_shards = isinstance(self.shuffle, str) and self.shuffle == "shards"
         if not is_by_shards and not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"shuffle: expected True, False or 'shards', got {self.shuffle!r}")
+        object.__setattr__(self, "shuffle", "shards" if is_by_shards else bool(self.shuffle))
 
         if self.bucketed is None:
             object.__setattr__(self, "bucketed", bool(self.shuffle) and not self.flat)
         for name in ("flat", "bucketed", "drop_last"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, bool(getattr(self, name)))
 
         if self.batch_tokens is None and self.batch_size is None:
             object.__setattr__(self, "batch_size", _DEFAULT_SIZE)

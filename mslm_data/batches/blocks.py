@@ -83,12 +83,14 @@ def block_bounds(
     """
     size = sum(part.taken for part in parts)
     begins: list[int] = []
-    if isinstance(options.shuffle, str) and size:
+    if options.shuffle == "shards" and size:
         begins = _begins_by_shards(parts, options, epoch, size)
     elif not options.shuffle:
         begins = _begins_of_unshuffled(size, window)
 
-    return sorted({0, size, *(begin // window * window for begin in begins)})
+    # The last block has at least a window, and so a step for each rank.
+    inner = (begin // window * window for begin in begins if begin <= size - window)
+    return sorted({0, size, *inner})
 
 
 def block_rows(
@@ -105,12 +107,12 @@ def block_rows(
 
     Returns:
         Row numbers: uint32 if all are below `2**32`, else int64, `[stop - start]`. And the round of
-        each row within this epoch, uint32, or None if the epoch takes no row twice.
+        each row within this epoch, uint32, or None if every epoch has all rows once.
     """
     stored = sum(part.size for part in parts)
     numbers = np.empty(stop - start, np.uint32 if stored <= 1 << 32 else np.int64)
     rounds = None
-    if any(_last_round(part, epoch) for part in parts):
+    if any(part.taken != part.size for part in parts):
         rounds = np.empty(stop - start, np.uint32)
 
     # Each split has its share of any block.
@@ -171,7 +173,7 @@ def _begins_by_shards(
     shard = count = 1
     while shard < len(begins):
         first_shards.append(shard)
-        count = min(_GROWTH * count, int(options.open_shards))
+        count = min(_GROWTH * count, options.open_shards)
         shard += count
     return [begins[shard] * size // part.taken for shard in first_shards]
 
@@ -193,7 +195,7 @@ def _round_rows(
     part: EpochPart, options: BatchOptions, number: int, first: int, past: int, dtype: np.dtype[Any]
 ) -> RowNumbers:
     """Return the rows at positions `[first, past)` of a round of a split."""
-    if isinstance(options.shuffle, str):
+    if options.shuffle == "shards":
         return _rows_by_shards(part, options, number, first, past)
 
     # A block that has the whole round shuffles it itself.
@@ -224,14 +226,6 @@ def _rows_by_shards(
 def _shuffled_shards(part: EpochPart, options: BatchOptions, number: int) -> npt.NDArray[np.uint32]:
     """Return the order of the shards in a round."""
     return shuffled_numbers(len(part.shard_rows), _SHARD_STREAM, options.seed, number % MAX_EPOCHS)
-
-
-def _last_round(part: EpochPart, epoch: int) -> int:
-    """Return the number of the last round that an epoch touches, counted from its first."""
-    if not part.taken:
-        return 0
-    used = epoch * part.taken
-    return (used + part.taken - 1) // part.size - used // part.size
 
 
 def _split_rounds(size: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:

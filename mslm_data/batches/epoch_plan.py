@@ -53,14 +53,14 @@ class EpochPlan(NamedTuple):
     Attributes:
         rows: uint32 or int64 `[R]`, row numbers in the order of training.
         bounds: int64 `[B + 1]`, first row of each batch in `rows`, and R.
-        tokens: uint32 `[B]`, number of tokens of each batch. None if lengths are unknown.
+        tokens: uint32 `[B]`, number of tokens of each batch.
         rounds: uint32 `[R]`, how often the epoch has used each row before, for mixes that repeat
-            rows. None if no row is repeated.
+            rows. None if every epoch has all rows once.
     """
 
     rows: RowNumbers
     bounds: Int64
-    tokens: npt.NDArray[np.uint32] | None
+    tokens: npt.NDArray[np.uint32]
     rounds: npt.NDArray[np.uint32] | None
 
     @property
@@ -73,8 +73,8 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
     """Plan the batches of an epoch. With blocks (see `blocks`), plan one of them.
 
     Args:
-        rows: A split, a mix, or any object with a length and, if the options need them, `lengths`
-            (a function from row numbers to numbers of tokens), `tokens` and `shard_rows`.
+        rows: A split, a mix, or any object with a length, `lengths` (a function from row numbers to
+            numbers of tokens), `tokens` (their sum) and `shard_rows`.
         options: Size and form of the batches, and the seed.
         epoch: In `[0, 2**63)`.
         block: Number of the block.
@@ -90,15 +90,15 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
     start, stop = bounds[block : block + 2]
     numbers, rounds = block_rows(parts, options, epoch=epoch, start=start, stop=stop)
     lengths = _read_lengths(rows, numbers)
-    if lengths is not None and options.is_by_tokens:
+    if options.is_by_tokens:
         check_row_lengths(lengths, options)
 
-    columns = [column for column in (numbers, lengths, rounds) if column is not None]
+    columns = [numbers, lengths] if rounds is None else [numbers, lengths, rounds]
     if options.shuffle:
         for column in columns:
             shuffle(make_stream(_BLOCK_STREAM, options.seed, epoch, block), column)
 
-    if lengths is not None and (options.bucketed or options.is_by_tokens):
+    if options.bucketed or options.is_by_tokens:
         batch_sizes = _cut_windows(columns, lengths, window, options, (epoch, block))
     else:
         batch_sizes = _cut_rows(len(numbers), options)
@@ -107,14 +107,11 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
     bounds_out = np.zeros(len(batch_sizes) + 1, np.int64)
     np.cumsum(batch_sizes, out=bounds_out[1:])
     kept = int(bounds_out[-1])
-    tokens = None
-    if lengths is not None:
-        # Without this dtype, NumPy would convert all lengths to 64 bits first.
-        tokens = np.add.reduceat(lengths[:kept], bounds_out[:-1], dtype=np.uint32)
     return EpochPlan(
         rows=numbers[:kept],
         bounds=bounds_out,
-        tokens=tokens,
+        # Without this dtype, NumPy would convert all lengths to 64 bits first.
+        tokens=np.add.reduceat(lengths[:kept], bounds_out[:-1], dtype=np.uint32),
         rounds=None if rounds is None else rounds[:kept],
     )
 
@@ -125,14 +122,14 @@ def epoch_blocks(rows: Sized, options: BatchOptions, epoch: int) -> int:
     return len(bounds) - 1
 
 
-def window_rows(rows: Sized, options: BatchOptions) -> int:
+def window_rows(rows: Any, options: BatchOptions) -> int:
     """Return the number of rows of a window. It does not depend on their order."""
     if options.batch_tokens is None:
-        return WINDOW * int(options.batch_size or 1)
+        return WINDOW * (options.batch_size or 1)
 
     # The average number of rows in WINDOW batches by tokens.
-    tokens = max(getattr(rows, "tokens", 1), 1)
-    return max(WINDOW, WINDOW * int(options.batch_tokens) * len(rows) // tokens)
+    budget = WINDOW * options.batch_tokens
+    return max(WINDOW, budget * len(rows) // max(int(rows.tokens), 1))
 
 
 def check_row_lengths(lengths: npt.NDArray[Any], options: BatchOptions) -> None:
@@ -152,22 +149,18 @@ def check_row_lengths(lengths: npt.NDArray[Any], options: BatchOptions) -> None:
         )
 
 
-def _read_lengths(rows: Sized, numbers: RowNumbers) -> npt.NDArray[np.uint32] | None:
-    """Return the number of tokens of each row, or None if unknown."""
-    measure = getattr(rows, "lengths", None)
-    if measure is None:
-        return None
-
+def _read_lengths(rows: Any, numbers: RowNumbers) -> npt.NDArray[np.uint32]:
+    """Return the number of tokens of each row."""
     lengths = np.empty(len(numbers), np.uint32)
     for first in range(0, len(numbers), _ROWS_AT_ONCE):
         here = slice(first, first + _ROWS_AT_ONCE)
-        lengths[here] = measure(numbers[here])
+        lengths[here] = rows.lengths(numbers[here])
     return lengths
 
 
 def _cut_rows(count: int, options: BatchOptions) -> Int64:
     """Return the number of rows of each batch, for consecutive rows."""
-    size = int(options.batch_size or 1)
+    size = options.batch_size or 1
     sizes = np.full(-(-count // size), size, np.int64)
     if count % size:
         sizes[-1] = count % size
@@ -221,7 +214,5 @@ def _cut(lengths: npt.NDArray[np.uint32], options: BatchOptions) -> Int64:
         return _cut_rows(len(lengths), options)
 
     firsts = np.empty(len(lengths), np.int64)
-    count = cut_to_budget(
-        lengths, int(options.batch_tokens), int(options.multiple_of), bool(options.flat), firsts
-    )
+    count = cut_to_budget(lengths, options.batch_tokens, options.multiple_of, options.flat, firsts)
     return np.diff(firsts[:count], append=len(lengths))

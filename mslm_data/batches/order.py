@@ -1,8 +1,8 @@
 """Walk through the batches of epochs, on one rank of several, and resume.
 
-Batches are dealt to the ranks in turn: rank `r` gets batch `s * world + r` in step `s`. In the last
-step of an epoch the remaining rows are shared among all ranks, so every rank takes the same number
-of steps. The batches themselves are those of `epoch_plan.plan_epoch`.
+Batches are dealt to the ranks in turn: rank `r` gets batch `s * world + r` in step `s` of a block.
+In the last step of a block the remaining rows are shared among all ranks, so every rank takes the
+same number of steps. The batches themselves are those of `epoch_plan.plan_epoch`.
 
 A position in training is a number of batches of an epoch. It depends neither on workers nor on
 ranks, so a state can be resumed with another number of them. `Cursor` saves and loads states.
@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Sized
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.ahead import fetch_ahead
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.blocks import block_bounds, block_rows, find_parts, make_stream
 from mslm_data.batches.epoch_plan import EpochPlan, plan_epoch, window_rows
+from mslm_data.io.remote import Background
 from mslm_data.log import LOGGER
 from mslm_data.mask.rng import check_count
+from mslm_data.shard.remote import RemoteFolder, fetch_ahead
 
 STATE_VERSION = 1
 """Version of the states of `Cursor`."""
@@ -37,14 +39,14 @@ class Position(NamedTuple):
         batch: Number of batches of this block before it, over all ranks.
         step: Number of steps before it, over all epochs. None at the start of an epoch that was
             set: then earlier epochs count as many steps and tokens as this one.
-        tokens: Number of tokens before it, over all epochs and ranks. None if unknown.
+        tokens: Number of tokens before it, over all epochs and ranks.
     """
 
     epoch: int
     block: int = 0
     batch: int = 0
     step: int | None = None
-    tokens: int | None = None
+    tokens: int = 0
 
 
 class Step(NamedTuple):
@@ -55,14 +57,14 @@ class Step(NamedTuple):
         rounds: uint32 `[R]`, how often the epoch has used each row before; None if no row is
             repeated.
         number: Number of the training step, counted over all epochs from 0.
-        tokens: Number of tokens before this step, over all epochs and ranks. None if unknown.
+        tokens: Number of tokens before this step, over all epochs and ranks.
         after: The position after this step.
     """
 
     rows: RowNumbers
     rounds: npt.NDArray[np.uint32] | None
     number: int
-    tokens: int | None
+    tokens: int
     after: Position
 
 
@@ -75,32 +77,12 @@ class EpochOrder:
     """
 
     def __init__(self, rows: Sized, options: BatchOptions) -> None:
-        """Check that the options suit the rows. No row is read.
-
-        Raises:
-            ValueError: An option needs an attribute that the rows do not have.
-        """
-        self.rows = rows
+        """Create the order. No row is read."""
+        self.rows: Any = rows
         self.options = options
         self._parts = find_parts(rows)
         self._plan: tuple[tuple[int, int], EpochPlan] | None = None
         """Epoch and block of the last plan, and the plan."""
-
-        if options.bucketed and not hasattr(rows, "lengths"):
-            raise ValueError(
-                "bucketed: expected rows that have `lengths`, got others; use a split, or "
-                "bucketed=False"
-            )
-        if options.is_by_tokens and not (hasattr(rows, "lengths") and hasattr(rows, "tokens")):
-            raise ValueError(
-                "batch_tokens: expected rows that have `lengths` and `tokens`, got others; use a "
-                "split, or batch_size alone"
-            )
-        is_sharded = hasattr(rows, "shard_rows") or hasattr(rows, "splits")
-        if isinstance(options.shuffle, str) and not is_sharded:
-            raise ValueError(
-                'shuffle="shards": these rows have no `shard_rows`; use a split, or shuffle=True'
-            )
 
     def bounds(self, epoch: int) -> list[int]:
         """Return the first position of each block of an epoch, and the number of its rows."""
@@ -121,22 +103,22 @@ class EpochOrder:
         estimate from the number of tokens.
         """
         options = self.options
+        bounds = self.bounds(epoch)
         if options.batch_size is not None:
-            count = len(self.rows)
-            size = int(options.batch_size)
-            batches = count // size if options.drop_last else -(-count // size)
-        elif isinstance(options.shuffle, str):
-            batches = -(-self.tokens // int(options.batch_tokens or 1))
+            sizes = np.diff(bounds)
+            batches = (
+                sizes // options.batch_size
+                if options.drop_last
+                else -(-sizes // options.batch_size)
+            )
+        elif options.shuffle == "shards":
+            batches = np.array([-(-self.rows.tokens // (options.batch_tokens or 1))])
         else:
-            blocks = range(len(self.bounds(epoch)) - 1)
-            batches = sum(self.plan(epoch, block).num_batches for block in blocks)
+            counts = [self.plan(epoch, block).num_batches for block in range(len(bounds) - 1)]
+            batches = np.array(counts, np.int64)
 
-        return batches // world if options.drop_last else -(-batches // world)
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens of all rows; 0 if unknown."""
-        return int(getattr(self.rows, "tokens", 0))
+        steps = batches // world if options.drop_last else -(-batches // world)
+        return int(steps.sum())
 
     def batches(self, start: Position, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
         """Yield the batches of one rank from `start` to the end of the epoch.
@@ -151,137 +133,81 @@ class EpochOrder:
         Raises:
             ValueError: A row is longer than `batch_tokens`.
         """
-        epoch = start.epoch
-        bounds = self.bounds(epoch)
         before = start
         first = start.batch
-        dealt: list[_Batch] = []  # batches of the step that is being filled, one per rank
+        bounds = self.bounds(start.epoch)
         download = None
         try:
             for block in range(start.block, len(bounds) - 1):
-                plan = self.plan(epoch, block)
-                if block + 2 < len(bounds):
-                    download = fetch_ahead(self.rows, self._rows_of(epoch, bounds, block + 1))
+                plan = self.plan(start.epoch, block)
+                download = self._fetch_ahead(start.epoch, bounds, block + 1)
 
-                for batch in range(first, plan.num_batches):
-                    dealt.append(_Batch.of(plan, batch))
-                    if len(dealt) == world:
-                        left = plan.num_batches - batch - 1
-                        place = (block, batch + 1)
-                        if self._is_end(epoch, bounds, block, left, world):
-                            place = (len(bounds) - 1, 0)
-                        after = _after(before, place, dealt)
-                        yield _step(dealt[rank], before, after)
-                        before = after
-                        dealt = []
+                stop = plan.num_batches
+                if self.options.drop_last:
+                    stop -= (stop - first) % world
+                for batch in range(first, stop, world):
+                    past = min(batch + world, stop)
+                    after = Position(
+                        start.epoch,
+                        *((block, past) if past < stop else (block + 1, 0)),
+                        step=(before.step or 0) + 1,
+                        tokens=before.tokens + int(plan.tokens[batch:past].sum()),
+                    )
+                    places = self._places(plan, range(batch, past), rank, world)
+                    rounds = None if plan.rounds is None else plan.rounds[places]
+                    yield Step(plan.rows[places], rounds, before.step or 0, before.tokens, after)
+                    before = after
                 first = 0
                 del plan
-
-            if dealt and not self.options.drop_last:
-                after = _after(before, (len(bounds) - 1, 0), dealt)
-                whole = _Batch.concatenate(dealt)
-                sizes = [len(batch.rows) for batch in dealt]
-                share = _share(sizes, world, by_tokens=self.options.is_by_tokens)[rank]
-                yield _step(whole.take(share), before, after)
         finally:
             if download is not None:
                 download.cancel()
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that determine the meaning of a position, for JSON."""
-        options = self.options
-        is_by_shards = isinstance(options.shuffle, str)
-        described: dict[str, Any] = {
+        described = {
             "rows": len(self.rows),
-            "tokens": self.tokens or None,
+            "tokens": self.rows.tokens,
             "digest": getattr(self.rows, "digest", None),
-            "seed": int(options.seed),
-            "shuffle": options.shuffle
-            if isinstance(options.shuffle, str)
-            else bool(options.shuffle),
-            "bucketed": bool(options.bucketed),
-            "drop_last": bool(options.drop_last),
+            **asdict(self.options),
         }
-        if options.batch_tokens is None:
-            described["batch_size"] = int(options.batch_size or 1)
-        else:
-            described["batch_tokens"] = int(options.batch_tokens)
-            described["flat"] = bool(options.flat)
-            described["multiple_of"] = int(options.multiple_of)
-        if is_by_shards:
+        if self.options.shuffle == "shards":
             shards = [rows for part in self._parts for rows in part.shard_rows]
-            described["open_shards"] = int(options.open_shards)
             described["shards"] = f"{len(shards)}, {int(make_stream(*shards)):016x}"
         if len(self._parts) > 1:
-            described["mix"] = [part.described for part in getattr(self.rows, "splits")]  # noqa: B009
+            described["mix"] = [part.described for part in self.rows.splits]
         return described
 
-    def _is_end(self, epoch: int, bounds: Sequence[int], block: int, left: int, world: int) -> bool:
-        """Return whether no step follows, with `left` batches left in a block."""
-        if not self.options.drop_last:
-            return left == 0 and block == len(bounds) - 2
+    def _places(
+        self, plan: EpochPlan, batches: range, rank: int, world: int
+    ) -> slice | npt.NDArray[np.int64]:
+        """Return the places of a rank's rows in a plan, for the batches of a step."""
+        bounds = plan.bounds[batches.start : batches.stop + 1]
+        if len(batches) == world:
+            return slice(bounds[rank], bounds[rank + 1])
 
-        # Later blocks may have too few batches for a step.
-        for later in range(block + 1, len(bounds) - 1):
-            if left >= world:
-                return False
-            left += self.plan(epoch, later).num_batches
-        return left < world
+        shares = _share(np.diff(bounds), world, by_tokens=self.options.is_by_tokens)
+        return shares[rank] + int(bounds[0])
 
-    def _rows_of(self, epoch: int, bounds: Sequence[int], block: int) -> RowNumbers:
+    def _fetch_ahead(self, epoch: int, bounds: Sequence[int], block: int) -> Background | None:
+        """Start to download the shards of a block, if it exists and is remote."""
+        splits = getattr(self.rows, "splits", ())
+        is_remote = any(isinstance(part.source.place, RemoteFolder) for part in splits)
+        if not is_remote or block + 1 >= len(bounds):
+            return None
+
         start, stop = bounds[block : block + 2]
         numbers, _ = block_rows(self._parts, self.options, epoch=epoch, start=start, stop=stop)
-        return numbers
+        return fetch_ahead(self.rows.shards(numbers))
 
 
-class _Batch(NamedTuple):
-    """Rows of a batch, and their number of tokens."""
-
-    rows: RowNumbers
-    rounds: npt.NDArray[np.uint32] | None
-    tokens: int | None
-
-    @classmethod
-    def of(cls, plan: EpochPlan, batch: int) -> _Batch:
-        """Return a batch of a plan."""
-        here = slice(plan.bounds[batch], plan.bounds[batch + 1])
-        rounds = None if plan.rounds is None else plan.rounds[here]
-        tokens = None if plan.tokens is None else int(plan.tokens[batch])
-        return cls(plan.rows[here], rounds, tokens)
-
-    @classmethod
-    def concatenate(cls, batches: Sequence[_Batch]) -> _Batch:
-        """Return the rows of several batches as one."""
-        rounds = [batch.rounds for batch in batches if batch.rounds is not None]
-        return cls(
-            rows=np.concatenate([batch.rows for batch in batches]),
-            rounds=np.concatenate(rounds) if rounds else None,
-            tokens=None,
-        )
-
-    def take(self, places: npt.NDArray[np.int64]) -> _Batch:
-        """Return some of the rows."""
-        rounds = None if self.rounds is None else self.rounds[places]
-        return _Batch(self.rows[places], rounds, None)
-
-
-def _after(before: Position, place: tuple[int, int], dealt: Sequence[_Batch]) -> Position:
-    """Return the position after the batches of a step, at a block and batch."""
-    tokens = before.tokens
-    for given in dealt:
-        tokens = None if tokens is None or given.tokens is None else tokens + given.tokens
-    return Position(before.epoch, *place, (before.step or 0) + 1, tokens)
-
-
-def _step(batch: _Batch, before: Position, after: Position) -> Step:
-    return Step(batch.rows, batch.rounds, before.step or 0, before.tokens, after)
-
-
-def _share(sizes: Sequence[int], world: int, *, by_tokens: bool) -> list[npt.NDArray[np.int64]]:
+def _share(
+    sizes: npt.NDArray[np.int64], world: int, *, by_tokens: bool
+) -> list[npt.NDArray[np.int64]]:
     """Share the rows of a last step with fewer batches than ranks.
 
     Args:
-        sizes: Number of rows of each batch.
+        sizes: int64 `[B]`, number of rows of each batch.
         world: Number of ranks, more than there are batches.
         by_tokens: Whether batches have a maximum number of tokens. Then none is enlarged: the
             largest batch is halved until each rank has one. Otherwise, shares differ by at most one
@@ -292,7 +218,7 @@ def _share(sizes: Sequence[int], world: int, *, by_tokens: bool) -> list[npt.NDA
     """
     # With fewer rows than ranks, rows are repeated: a rank without a batch would never join the
     # gradient exchange, and the others would wait for it forever.
-    rows = np.arange(sum(sizes))
+    rows = np.arange(sizes.sum())
     if not by_tokens:
         return np.array_split(np.resize(rows, max(len(rows), world)), world)
 
@@ -428,7 +354,7 @@ class Cursor:
         if not isinstance(saved, Mapping):
             raise ValueError(f"state: expected options, got {saved!r}; pass a state_dict() whole")
         expected = self.order.describe()
-        for name in [*expected, *(name for name in saved if name not in expected)]:
+        for name in {**expected, **saved}:
             if saved.get(name) != expected.get(name):
                 raise ValueError(
                     f"state: expected {name} = {expected.get(name)}, got {saved.get(name)!r}; load "
@@ -436,12 +362,9 @@ class Cursor:
                 )
 
         # The position itself.
-        missing = [name for name in Position._fields if name not in state]
-        if missing:
-            raise ValueError(f"state: expected {missing[0]}; pass a state_dict() whole")
-        position = Position(*(state[name] for name in Position._fields))
+        position = Position(*(state.get(name) for name in Position._fields))  # type: ignore[arg-type]
         for name, value in position._asdict().items():
-            if value is not None or name in ("epoch", "block", "batch"):
+            if name != "step" or value is not None:
                 check_count(f"state: {name}", value)
         rows = len(self.order.rows)
         if position.batch > rows or position.block >= len(self.order.bounds(position.epoch)):
@@ -490,13 +413,9 @@ class Cursor:
         if start.step is None:
             # The steps before are unknown: count earlier epochs as long as this one.
             step = start.epoch * self.order.steps(start.epoch, world)
-            tokens = start.epoch * self.order.tokens
-            start = start._replace(step=step, tokens=tokens)
-            self._position = start
-            self._first = start
-        if not hasattr(self.order.rows, "tokens"):
-            start = start._replace(tokens=None)
-        return self.order.batches(start, rank=rank, world=world)
+            tokens = start.epoch * self.order.rows.tokens
+            self._position = self._first = start._replace(step=step, tokens=tokens)
+        return self.order.batches(self._position, rank=rank, world=world)
 
     def _record_positions(self, step: Step | None, steps: Iterator[Step]) -> Iterator[Step]:
         """Yield steps, and record the position after each."""
@@ -512,4 +431,4 @@ class Cursor:
 
 def _start_of(epoch: int) -> Position:
     """Return the start of an epoch that does not follow another one."""
-    return Position(epoch, step=None if epoch else 0, tokens=None if epoch else 0)
+    return Position(epoch, step=None if epoch else 0)

@@ -17,6 +17,7 @@ from mslm_data.api.loading import load
 from mslm_data.batches import order
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
+from mslm_data.batches.blocks import block_rows, find_parts
 from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import EpochOrder
 from mslm_data.errors import FetchError
@@ -70,8 +71,9 @@ def shards_of(split: Split, batches: Batches) -> list[int]:
 
 def files_of(rows: Split | Mix, options: dict[str, Any], block: int) -> set[str]:
     """Return the files of the shards of a block of epoch 0."""
-    of_rows = EpochOrder(rows, BatchOptions(**options))
-    numbers = of_rows._rows_of(0, of_rows.bounds(0), block)
+    chosen = BatchOptions(**options)
+    start, stop = EpochOrder(rows, chosen).bounds(0)[block : block + 2]
+    numbers, _ = block_rows(find_parts(rows), chosen, epoch=0, start=start, stop=stop)
     return {shard.record.file for shard in rows.shards(numbers)}
 
 

@@ -25,7 +25,7 @@ JOINT = md.strategy("joint", elm=0.5, blm=0.2)
 SHAPES: list[dict[str, Any]] = [
     {"batch_size": 5},
     {"batch_size": 5, "bucketed": False},
-    {"batch_size": 1, "shuffle": False},
+    {"batch_size": 5, "shuffle": False},
     {"batch_size": 5, "shuffle": "shards", "open_shards": 2},
     {"batch_tokens": 90},
     {"batch_tokens": 90, "flat": True},

@@ -62,7 +62,7 @@ def blocks(
             step = min(4 * step, max(window, 2**20))
             end += step
 
-    bounds = sorted({0, size, *(end - end % window for end in ends if end < size)})
+    bounds = sorted({0, size, *(end - end % window for end in ends if end <= size - window)})
     return [rows[first:past] for first, past in itertools.pairwise(bounds)]
 
 

@@ -531,7 +531,7 @@ class Counting:
 def test_assert_resumes__detects_errors() -> None:
     assert_resumes(Counting)
     for flaw, message in (
-        ("epoch", r"restored after 5 batches: batch 5 differs in extra, input_ids$"),
+        ("epoch", r"restored after 4 batches: batch 4 differs in extra, input_ids$"),
         ("repeats", r"restored after 1 batches: batch 1 differs in extra, input_ids$"),
         ("ends", r"restored after 0 batches: expected a pass of 4, got 0$"),
         ("empty", r"restored after 4 batches: expected a pass of 4, got 0$"),
@@ -568,7 +568,7 @@ class Long(Counting):
 
 def test_assert_resumes__compares_whole_arrays() -> None:
     assert_resumes(Long)
-    with pytest.raises(AssertionError, match="batch 5 differs in ids"):
+    with pytest.raises(AssertionError, match="batch 4 differs in ids"):
         assert_resumes(lambda: Long("epoch"))
 
 

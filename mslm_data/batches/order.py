@@ -11,7 +11,7 @@ ranks, so a state can be resumed with another number of them. `Cursor` saves and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -21,10 +21,10 @@ import numpy.typing as npt
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.blocks import block_bounds, block_rows, find_parts, make_stream
 from mslm_data.batches.epoch_plan import EpochPlan, plan_epoch, window_rows
-from mslm_data.io.remote import Background
 from mslm_data.log import LOGGER
 from mslm_data.mask.rng import check_count
-from mslm_data.shard.remote import RemoteFolder, fetch_ahead
+from mslm_data.shard.read import Shard
+from mslm_data.shard.remote import RemoteFolder, bring, fetch_ahead
 
 STATE_VERSION = 1
 """Version of the states of `Cursor`."""
@@ -81,6 +81,8 @@ class EpochOrder:
         self.rows: Any = rows
         self.options = options
         self._parts = find_parts(rows)
+        self._splits = getattr(rows, "splits", ())
+        self._is_remote = any(isinstance(part.source.place, RemoteFolder) for part in self._splits)
         self._plan: tuple[tuple[int, int], EpochPlan] | None = None
         """Epoch and block of the last plan, and the plan."""
 
@@ -93,6 +95,8 @@ class EpochOrder:
         """Return the plan of a block; see `plan_epoch`. The last plan is kept."""
         if self._plan is None or self._plan[0] != (epoch, block):
             self._plan = None  # frees its memory before the next plan is made
+            if self._is_remote:
+                bring(self._shards(epoch, block))
             self._plan = (epoch, block), plan_epoch(self.rows, self.options, epoch, block=block)
         return self._plan[1]
 
@@ -104,21 +108,19 @@ class EpochOrder:
         """
         options = self.options
         bounds = self.bounds(epoch)
+
+        def divide(counts: npt.NDArray[np.int64], by: int) -> npt.NDArray[np.int64]:
+            return counts // by if options.drop_last else -(-counts // by)
+
         if options.batch_size is not None:
-            sizes = np.diff(bounds)
-            batches = (
-                sizes // options.batch_size
-                if options.drop_last
-                else -(-sizes // options.batch_size)
-            )
+            batches = divide(np.diff(bounds), options.batch_size)
         elif options.shuffle == "shards":
             batches = np.array([-(-self.rows.tokens // (options.batch_tokens or 1))])
         else:
             counts = [self.plan(epoch, block).num_batches for block in range(len(bounds) - 1)]
             batches = np.array(counts, np.int64)
 
-        steps = batches // world if options.drop_last else -(-batches // world)
-        return int(steps.sum())
+        return int(divide(batches, world).sum())
 
     def batches(self, start: Position, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
         """Yield the batches of one rank from `start` to the end of the epoch.
@@ -140,22 +142,23 @@ class EpochOrder:
         try:
             for block in range(start.block, len(bounds) - 1):
                 plan = self.plan(start.epoch, block)
-                download = self._fetch_ahead(start.epoch, bounds, block + 1)
+                if self._is_remote and block + 2 < len(bounds):
+                    download = fetch_ahead(self._shards(start.epoch, block + 1))
 
                 stop = plan.num_batches
                 if self.options.drop_last:
                     stop -= (stop - first) % world
                 for batch in range(first, stop, world):
                     past = min(batch + world, stop)
-                    after = Position(
-                        start.epoch,
-                        *((block, past) if past < stop else (block + 1, 0)),
-                        step=(before.step or 0) + 1,
-                        tokens=before.tokens + int(plan.tokens[batch:past].sum()),
-                    )
+                    number = before.step or 0
+                    tokens = before.tokens + int(plan.tokens[batch:past].sum())
+                    after = Position(start.epoch, block, past, number + 1, tokens)
+                    if past == stop:
+                        after = after._replace(block=block + 1, batch=0)
+
                     places = self._places(plan, range(batch, past), rank, world)
                     rounds = None if plan.rounds is None else plan.rounds[places]
-                    yield Step(plan.rows[places], rounds, before.step or 0, before.tokens, after)
+                    yield Step(plan.rows[places], rounds, number, before.tokens, after)
                     before = after
                 first = 0
                 del plan
@@ -174,8 +177,8 @@ class EpochOrder:
         if self.options.shuffle == "shards":
             shards = [rows for part in self._parts for rows in part.shard_rows]
             described["shards"] = f"{len(shards)}, {int(make_stream(*shards)):016x}"
-        if len(self._parts) > 1:
-            described["mix"] = [part.described for part in self.rows.splits]
+        if described["digest"] is None:
+            described["mix"] = [part.described for part in self._splits]
         return described
 
     def _places(
@@ -189,16 +192,12 @@ class EpochOrder:
         shares = _share(np.diff(bounds), world, by_tokens=self.options.is_by_tokens)
         return shares[rank] + int(bounds[0])
 
-    def _fetch_ahead(self, epoch: int, bounds: Sequence[int], block: int) -> Background | None:
-        """Start to download the shards of a block, if it exists and is remote."""
-        splits = getattr(self.rows, "splits", ())
-        is_remote = any(isinstance(part.source.place, RemoteFolder) for part in splits)
-        if not is_remote or block + 1 >= len(bounds):
-            return None
-
-        start, stop = bounds[block : block + 2]
+    def _shards(self, epoch: int, block: int) -> list[Shard]:
+        """Return the shards of a block."""
+        start, stop = self.bounds(epoch)[block : block + 2]
         numbers, _ = block_rows(self._parts, self.options, epoch=epoch, start=start, stop=stop)
-        return fetch_ahead(self.rows.shards(numbers))
+        shards: list[Shard] = self.rows.shards(numbers)
+        return shards
 
 
 def _share(

@@ -432,3 +432,15 @@ def test_mix__refuses_a_split_beside_its_subset(few: Split) -> None:
         ValueError, match=r"\(5 documents\) is of the same split as .*ncbi-disease/train; pass"
     ):
         md.mix([md.load(few.folder)["train"], few])
+
+
+def test_state__of_a_mix_of_one_split_is_refused_by_another(folders: dict[str, Path]) -> None:
+    first, second, _ = folders.values()
+    one, two = (
+        md.Batches(md.mix([folder], epoch_size=500, by="rows"), JOINT) for folder in (first, second)
+    )
+    state = one.state_dict()
+    state["options"]["tokens"] = two.state_dict()["options"]["tokens"]
+
+    with pytest.raises(ValueError, match="state: expected mix = "):
+        two.load_state_dict(state)

@@ -325,6 +325,7 @@ def test_state_dict__is_plain_and_small() -> None:
             "rows": 10,
             "tokens": rows.tokens,
             "digest": None,
+            "mix": [],
             "batch_size": 2,
             "batch_tokens": None,
             "flat": False,

@@ -125,6 +125,20 @@ def test_flat__changing_a_row_changes_no_other(family: str, rows: list[dict[str,
     assert torch.isfinite(before).all()
 
 
+@pytest.mark.parametrize("family", ["bert", *long("roberta")])
+def test_flat__in_a_causal_model_tokens_see_those_before_in_their_row(
+    family: str, rows: list[dict[str, Any]]
+) -> None:
+    model = model_of(family, is_decoder=True, use_cache=False).base_model
+    batch = flattened(collated(rows))
+
+    with torch.no_grad():
+        found = model(**encoder_inputs(batch, model))[0]
+        alone = [model(**encoder_inputs(collated([row]), model))[0][0] for row in rows]
+
+    torch.testing.assert_close(rows_of(found, batch), alone, rtol=1e-5, atol=2e-6)
+
+
 def test_flat__a_mention_ends_with_its_row(rows: list[dict[str, Any]]) -> None:
     """Also if the tags continue in the next row, without special tokens in between."""
     model = wrapped("bert")

@@ -285,12 +285,7 @@ def _attend_in_groups(
 
 
 def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    dropout: float,
-    scaling: float | None,
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float, scaling: float | None
 ) -> Tensor:
     if query.device.type != "cpu" or query.dtype not in _HALF:
         return F.scaled_dot_product_attention(

@@ -22,7 +22,7 @@ class MaskEpochCallback(TrainerCallback):
     without one. The callback finds both in the Trainer. `MslmTrainer` adds it by default.
 
     When training begins, it checks that tokenizer and labels of the rows match the model, and that
-    packed rows do not attend to each other. It sets `config.protected` of an `MslmModel` that is
+    flat rows do not attend to each other. It sets `config.protected` of an `MslmModel` that is
     trained on patients' text, which prevents uploads.
     """
 

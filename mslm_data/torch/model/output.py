@@ -68,8 +68,8 @@ class Prediction:
         span_ends: int64 `[B, S]`, token after the last, padded with -1.
         span_labels: int64 `[B, S]`, entity types, padded with -1.
         labels: Names of the entity types.
-        sequence_ids: int64 `[B, L]`, number of each token's row within its packed row, -1 on
-            padding; None if rows are not packed.
+        sequence_ids: int64 `[1, L]`, number of each token's row in a flat batch, -1 on padding;
+            None for padded batches.
     """
 
     tags: Tensor
@@ -82,15 +82,15 @@ class Prediction:
     def mentions(self) -> list[list[FoundEntity]]:
         """Return the entities of each row, with the names of their types.
 
-        Packed rows are split: there is one list per original row, in the order of the batch's
-        `keys`, and token indices are those of the original row.
+        A flat batch is split: there is one list per row, in the order of the batch's `keys`, and
+        token indices are those of the row.
         """
         spans_BS3 = torch.stack([self.span_starts, self.span_ends, self.span_labels], dim=-1)
         numbers_BL = [] if self.sequence_ids is None else self.sequence_ids.tolist()
 
         rows = []
         for index, spans in enumerate(spans_BS3.tolist()):
-            # First token of each original row in this (packed) row.
+            # First token of each row of a flat batch.
             firsts = _find_row_starts(numbers_BL[index]) if numbers_BL else [0]
             entities: list[list[FoundEntity]] = [[] for _ in firsts]
             for start, end, label in spans:
@@ -104,7 +104,7 @@ class Prediction:
 
 
 def _find_row_starts(numbers: Sequence[int]) -> list[int]:
-    """Return the first token of each row in a packed row."""
+    """Return the first token of each row in a flat batch."""
     return [
         place
         for place, number in enumerate(numbers)

@@ -27,8 +27,8 @@ def decode_spans(
 
     Args:
         tags_BL: Integers, numbered as `bio`. Negative values are no tags, and end a mention.
-        sequence_ids_BL: Number of each token's row within its packed row; mentions end with their
-            row. Default: rows are not packed.
+        sequence_ids_BL: Number of each token's row in a flat batch; mentions end with their row.
+            Default: a padded batch.
 
     Returns:
         Starts, ends (half open) and labels, each int64 `[B, S]`, padded with -1, on the device of
@@ -46,8 +46,8 @@ def decode_spans(
         Ragged(tags_BL.cpu().numpy().ravel(), np.append(firsts, size * width))
     )
 
-    # Convert token indices of original rows to those of packed rows, and group mentions by packed
-    # row.
+    # Convert token indices of rows to those of a flat batch, and group mentions by row of the
+    # batch.
     shifts = np.repeat(firsts % max(width, 1), starts.lengths)
     row_counts = np.append(0, np.cumsum(is_first.sum(axis=1)))
     offsets = starts.offsets[row_counts]

@@ -40,7 +40,7 @@ from torch.optim.optimizer import (
 )
 
 import mslm_data as md
-from mslm_data.torch import MslmModel
+from mslm_data.torch import MaskedDataset, MslmModel
 
 FAMILIES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 """Encoders (`config.model_type`) whose attention layers have BERT's names."""
@@ -60,28 +60,24 @@ def main(folder: str, checkpoint: str, out: str, epochs: str = "1") -> None:
         epochs: Number of epochs. Default: 1.
     """
     shards = md.load(folder)
-    batches = md.Batches(shards["train"], "dga", batch_size=32, seed=0, bucketed=True)
+    data = MaskedDataset(shards["train"], "dga", seed=0)
+    loader = data.loader(batch_size=32)
 
     torch.manual_seed(0)
     model = MslmModel.wrap(checkpoint, tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0)
     model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     encoder = model.encoder()
-    importance = head_importance(encoder, islice(batches, IMPORTANCE_BATCHES))
+    importance = head_importance(encoder, islice(data.loader(batch_size=32), IMPORTANCE_BATCHES))
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
     step = 0
     with SoftMasks(encoder, importance, scale="updates"):
         for epoch in range(int(epochs)):
-            batches.epoch = epoch
-            for batch in batches:
-                masked = {
-                    name: torch.from_numpy(batch[name])
-                    for name in ("input_ids", "attention_mask", "labels", "mask_kinds")
-                }
-                rows = unmasked(masked)
-                loss = model(**masked).loss
+            loader.set_epoch(epoch)
+            for batch in loader:
+                loss = model(**batch).loss
                 loss = loss + general_knowledge_loss(
-                    encoder, rows, masked["attention_mask"], importance
+                    encoder, unmasked(batch), batch["attention_mask"], importance
                 )
                 loss.backward()
                 optimizer.step()

@@ -40,7 +40,7 @@ from torch.optim.optimizer import (
 )
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MslmModel
+from mslm_data.torch import MaskedDataset, MslmModel, loss_weights
 
 FAMILIES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 """Encoders (`config.model_type`) whose attention layers have BERT's names."""
@@ -63,8 +63,11 @@ def main(folder: str, checkpoint: str, out: str, epochs: str = "1") -> None:
     data = MaskedDataset(shards["train"], "dga", seed=0)
     loader = data.loader(batch_size=32)
 
+    # The loss is the mean over masked tokens, which DGA adds to that over rows.
+    weights = loss_weights(data.loader(batch_size=32)) | {"w_elm": 1.0, "w_blm": 1.0}
+
     torch.manual_seed(0)
-    model = MslmModel.wrap(checkpoint, tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(checkpoint, tokenizer=shards.tokenizer, **weights)
     model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     encoder = model.encoder()
     importance = head_importance(encoder, islice(data.loader(batch_size=32), IMPORTANCE_BATCHES))

@@ -84,7 +84,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "a module that is no model": (
         lambda model, split: MslmModel.wrap(torch.nn.Linear(2, 2)),
-        r"^MslmModel\.wrap: expected a masked language model of transformers, .*, got Linear$",
+        r"^MslmModel: expected a masked language model, .*, got Linear, which has no language",
     ),
 }
 

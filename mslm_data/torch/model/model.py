@@ -154,13 +154,14 @@ class MslmModel(PreTrainedModel):
                 "masked_lm"
             )
 
-        if isinstance(masked_lm, PreTrainedModel):
-            # Loaded from a folder, it may have its tokenizer there.
-            model: Any = masked_lm
-            folder = model.name_or_path if Path(model.name_or_path).is_dir() else ""
-        else:
-            model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
+        if isinstance(masked_lm, str | Path):
+            model: Any = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
             folder = str(masked_lm)
+        else:
+            model = masked_lm
+            # Loaded from a folder, it may have its tokenizer there.
+            name = getattr(model, "name_or_path", "")
+            folder = name if Path(name).is_dir() else ""
         check_decoder(model)
 
         # The tokenizer of the rows decides which ids are special, and must be the model's.

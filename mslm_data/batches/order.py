@@ -148,13 +148,13 @@ class EpochOrder:
                 stop = plan.num_batches
                 if self.options.drop_last:
                     stop -= (stop - first) % world
-                for batch in range(first, stop, world):
+                firsts = np.arange(first, stop, world)
+                step_tokens = np.add.reduceat(plan.tokens[:stop], firsts, dtype=np.int64)
+                for batch, tokens in zip(firsts.tolist(), step_tokens.tolist(), strict=True):
                     past = min(batch + world, stop)
+                    place = (block, past) if past < stop else (block + 1, 0)
                     number = before.step or 0
-                    tokens = before.tokens + int(plan.tokens[batch:past].sum())
-                    after = Position(start.epoch, block, past, number + 1, tokens)
-                    if past == stop:
-                        after = after._replace(block=block + 1, batch=0)
+                    after = Position(start.epoch, *place, number + 1, before.tokens + tokens)
 
                     places = self._places(plan, range(batch, past), rank, world)
                     rounds = None if plan.rounds is None else plan.rounds[places]

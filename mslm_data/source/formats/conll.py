@@ -83,8 +83,10 @@ class Conll(TextSource, frozen=True, kw_only=True):
       labels only (NP, VP …) are ignored, and so are columns with nothing but O before the last. If
       several columns remain, or only chunks, `tag_column` is required.
 
-    A word with several tags, such as `B-LOC,B-ORG`, is in a mention of each label. I without a
-    label continues any mention. With scheme "label", a file whose labels are tags is refused.
+    A word with several tags, such as `B-LOC,B-ORG`, is in a mention of each label. They may also
+    stand in further columns, in rows of different lengths; a word with two tags of one label is
+    then an error of its sentence. I without a label continues any mention. With scheme "label", a
+    file whose labels are tags is refused.
 
     A mention that begins with I instead of B is read and counted in `Document.adjusted`, unless the
     beginning of the file shows that its scheme is IOB1 or IO.

@@ -156,6 +156,20 @@ class FirstRows:
         num_tags = sum(map(tags.is_tag, others))
         return num_tags >= _MOST_OF * len(others) and self.column(LAST).has_tags
 
+    def have_several(self, tag: int) -> bool:
+        """Return whether words have any number of tags, in a column of tags and all behind it.
+
+        Rows have different lengths, and nearly all longer rows have nothing but tags with labels
+        there.
+        """
+        longer = [row[tag:] for row in self.fields if any(map(str.strip, row[tag + 1 :]))]
+        shortest = sum(len(row) == tag + 1 for row in self.fields)
+        good = sum(
+            all(tags.label_of_several(value.strip(BLANKS)) is not None for value in row)
+            for row in longer
+        )
+        return bool(longer) and shortest > 0 and good >= _MOST_OF * len(longer)
+
     def are_even(self) -> bool:
         """Return whether nearly all rows have the same number of columns, at least two.
 
@@ -192,7 +206,7 @@ class FirstRows:
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
             and len(pairs) >= _MOST_OF * len(rows)
-            and (columns.tag == LAST or self.are_even())
+            and (columns.tag == LAST or columns.has_several or self.are_even())
             and (len(rows) < _NOT_ALL_NUMBERS or any(_has_letter(word) for word, _ in pairs))
         )
 
@@ -310,6 +324,9 @@ def find_columns(
     if word is None:
         # Any word is a valid label, so only tags with prefixes rule out columns of words.
         word = _find_words(rows, columns, _tagged(rows) if is_tag is bool else tagged)
+    for column in [number for number in tagged if number != word][:1]:
+        if tag is None and is_tag is tags.is_tag and rows.have_several(column):
+            return TagColumns(word, column, is_tag, header=rows.header, has_several=True)
     if tag == LAST or (tag is None and is_tag is tags.is_tag and rows.end_with_tags()):
         return TagColumns(word, LAST, is_tag, is_tag is not tags.is_tag and rows.tabs, rows.header)
     candidates = [number for number in tagged if number != word and tag in (None, number)]

@@ -113,6 +113,7 @@ class TagColumns:
             for files in which nearly any word is a valid tag.
         header: The line that names the columns, "" if there is none. It is a comment.
         comments: Beginnings of comments that the user named.
+        has_several: Whether words have any number of tags, in the column of tags and all behind it.
     """
 
     word: int
@@ -121,6 +122,7 @@ class TagColumns:
     tabs: bool = False
     header: str = ""
     comments: tuple[str, ...] = ()
+    has_several: bool = False
 
     @property
     def beginnings(self) -> tuple[bytes, ...]:
@@ -148,7 +150,7 @@ class TagColumns:
             )
         if not fields[self.word].strip(BLANKS):
             return Reason(f"expected a token in column {self.word}, got an empty field")
-        tag = fields[self.tag].strip(BLANKS)
+        tag = _join_tags(fields[self.tag :]) if self.has_several else fields[self.tag].strip(BLANKS)
         if not self.is_tag(tag):
             return not_a_tag(self.tag)
         return fields[self.word], tag
@@ -247,8 +249,8 @@ def scan(
     Args:
         data: Whole lines without document marks, from `clean` and `marks.divide`.
         first: Line number of the first line.
-        columns: The columns of words and tags. If the tag is in the last one, other columns are
-            removed first, which takes several times longer.
+        columns: The columns of words and tags. If the tag is in the last one, or words have several
+            tags, the columns are reduced to two first, which takes several times longer.
         keep_empty: Whether a row without a word breaks its sentence. By default such rows are
             dropped, unless a mention begins with them. Layers are scanned with True, so that every
             scan has the same words.
@@ -257,9 +259,9 @@ def scan(
     """
     if not data.endswith(b"\n"):
         data += b"\n"
-    if columns.tag == LAST:
-        data = _with_two_columns(data, columns.word)
-        columns = replace(columns, word=0, tag=1)
+    if columns.tag == LAST or columns.has_several:
+        data = _with_two_columns(data, columns)
+        columns = replace(columns, word=0, tag=1, has_several=False)
     chars = np.frombuffer(data, np.uint8)
     num_lines = int(np.count_nonzero(chars == NEWLINE))
 
@@ -308,14 +310,36 @@ def scan(
     return tagged
 
 
-def _with_two_columns(data: bytes, word: int) -> bytes:
-    """Keep a column of words and the last column of each row. Rows with fewer stay as they are."""
+def _with_two_columns(data: bytes, columns: TagColumns) -> bytes:
+    """Keep the word and the tag or tags of each row. Rows with too few columns stay as they are."""
     lines = _lines(data)
     for number, line in enumerate(lines):
         fields = split_fields(line)
-        if len(fields) > word + 1:
-            lines[number] = f"{fields[word]}\t{fields[-1]}"
+        if len(fields) > max(columns.word, columns.tag) and len(fields) > 1:
+            tag = _join_tags(fields[columns.tag :]) if columns.has_several else fields[-1]
+            lines[number] = f"{fields[columns.word]}\t{tag}"
     return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def _join_tags(fields: Sequence[str]) -> str:
+    """Join the tags of a word, as in `B-LOC|B-ORG`; see `tags.decode_tags`.
+
+    Returns:
+        The joined tags, or the only one. "" if they cannot be told apart afterwards: one of several
+        has no label or is no tag, or two have the same label.
+    """
+    found = [field for field in map(_strip, fields) if field]
+    if len(found) < 2:
+        return "".join(found)
+    labels = [tags.label_of_several(tag) for tag in found]
+    named = [label for label in labels if label]
+    if None in labels or len(set(named)) < len(named):
+        return ""
+    return "|".join(found)
+
+
+def _strip(field: str) -> str:
+    return field.strip(BLANKS)
 
 
 def _are_empty(

@@ -71,6 +71,18 @@ def is_tag(tag: str) -> bool:
     return parse(tag) is not None
 
 
+def label_of_several(tag: str) -> str | None:
+    """Return the label of one of a word's tags, "" for O.
+
+    Returns:
+        None if it is no tag with a label, or could not be split from others after it is joined.
+    """
+    prefix, label = parse(tag) or ("", "")
+    if prefix == "O":
+        return ""
+    return label if label and not _SEVERAL.search(tag) else None
+
+
 def is_suffixed(tag: str) -> bool:
     """Return whether a word is a valid tag whose prefix is at its end, such as `LOC-B`."""
     return tag in OUTSIDE or SUFFIXED.match(tag) is not None

@@ -263,6 +263,49 @@ def test_read__reads_layers_together(tmp_path: Path, target_bytes: int) -> None:
     assert found[-1].id == "f:6"
 
 
+SEVERAL = """
+In O
+New B-LOC B-ORG
+York I-LOC I-ORG B-X
+Times I-ORG
+today O
+
+He O
+left O
+
+Rome B-LOC
+fell O
+"""
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+@pytest.mark.parametrize("copies", [1, 30])
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__reads_any_number_of_tags(
+    tmp_path: Path, separator: str, copies: int, target_bytes: int
+) -> None:
+    data = copies * SEVERAL.replace(" ", separator)
+    guess = Conll().sniff(Sample(tmp_path / "f.tsv", data.encode()))
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert guess.why
+    found = mentions(records)
+    assert [sorted(sentence) for sentence in found] == copies * [
+        [("New York", "LOC"), ("New York Times", "ORG"), ("York", "X")],
+        [],
+        [("Rome", "LOC")],
+    ]
+
+
+@pytest.mark.parametrize("tags", ["B-LOC I-LOC", "B-LOC word", "B-LOC B", "B-LOC B-a|b"])
+def test_read__sets_tags_aside_that_cannot_be_told_apart(tmp_path: Path, tags: str) -> None:
+    records = read(tmp_path, f"{20 * SEVERAL}\nx {tags}\n")
+
+    (aside,) = [record for record in records if isinstance(record, SetAside)]
+    assert aside.id == "f:60"
+
+
 def test_settle__asks_about_a_prefix_of_words(tmp_path: Path) -> None:
     data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
     (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))

@@ -47,6 +47,7 @@ _WITHIN = re.compile(
 )
 """A split word at the end of a longer word, such as `engtrain` and `contest`: nobody can tell."""
 _NAME_WORD = re.compile(r"[^\W_]+")
+_LETTERS = re.compile(r"[A-Za-z]+\Z")
 _LONGEST_NAME = 6
 """Maximum number of words in a name that is no title."""
 _FEW_FILES = 12
@@ -73,12 +74,16 @@ class Candidate(NamedTuple):
         below: Path below the input.
         folder: Name of the input if it is a folder, else "".
         above: Folders by which the input differs from other inputs, the nearest last.
+        title: The word with a split word in the names of all files, which says nothing, as
+            `SeeDev`. In folders it says nothing either, unless it is "", for several words or a
+            split word alone. None if the file's name may give the split.
     """
 
     path: Path
     below: str
     folder: str = ""
     above: tuple[str, ...] = ()
+    title: str | None = None
 
     @property
     def root(self) -> str:
@@ -186,7 +191,8 @@ def sort_by_split(
 
     If no file has a split, all are `train`. If only some have, the others are ignored, unless they
     are likely to be wanted: see `_check_left_out`. A split word within a longer word, as in
-    `engtrain`, is a question.
+    `engtrain`, is a question. A split word in all file names says nothing if folders name several
+    splits, as for `train/SeeDev-1.txt` and `dev/SeeDev-2.txt`.
 
     Args:
         inputs: Files, or folders to search.
@@ -207,6 +213,8 @@ def sort_by_split(
         SourceError: An input is missing, no file matches, or the split of a file is ambiguous.
     """
     candidates = [*find_candidates(inputs, suffixes, pattern)]
+    if not splits:
+        candidates = [*_without_titles(candidates)]
 
     by_content = [*_find_by_content(inputs, suffixes, holds, disowns)] if holds else []
 
@@ -256,16 +264,57 @@ def _without_strays(
         return every
 
     ours = [candidate for candidate in every if candidate not in strays]
-    splits = {_nearest(candidate.below) for candidate in ours}
+    splits = {_nearest(candidate) for candidate in ours}
     roots = {candidate.root for candidate in (*ours, *by_content)}
 
     def is_alone(stray: Candidate) -> bool:
-        split = _nearest(stray.below)
+        split = _nearest(stray)
         if split is None:
             return _find_split(stray, {}) is not None and stray.root not in roots
         return split not in splits
 
     return [candidate for candidate in every if candidate not in strays or is_alone(candidate)]
+
+
+def _without_titles(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Mark the names of files if all have the same split word, but folders name several splits.
+
+    Raises:
+        SourceError: All names have a word such as `SeeDev`, and no folder decides what it means.
+    """
+    named = [file for file in candidates if not _is_about(file)]
+    if len(named) < 2:
+        return candidates
+    own = _splits_in(Path(named[0].below).name)
+    if not own or any(_splits_in(Path(file.below).name) != own for file in named):
+        return candidates
+
+    words = {_find_title(Path(file.below).name) for file in named}
+    title = words.pop() if len(words) == 1 else ""
+    titled = [file._replace(title=title) for file in candidates]
+    by_folder = {_nearest(file) or _find_above(file) for file in titled if not _is_about(file)}
+    if len(by_folder) > 1 and None not in by_folder:
+        return titled
+    split = own[0]
+    if own != ["train"] and by_folder != {split} and title:
+        raise SourceError(
+            f"{named[0].below}: cannot tell whether a part of the name, as in the names of all "
+            f"{len(named)} files, is a split; set [source] splits = {{ {split} = ['*'] }} if it "
+            "is, else splits = { train = ['*'] }"
+        )
+    return candidates
+
+
+def _is_about(candidate: Candidate) -> bool:
+    """Return whether a file describes a corpus."""
+    return _ABOUT.fullmatch(Path(candidate.below).name.lower()) is not None
+
+
+def _find_title(name: str) -> str:
+    """Return the word of a name that ends with a split word, as `SeeDev`; "" for a split word."""
+    word = _SPEAKS.search(name)
+    before = _LETTERS.search(name[: word.start()]) if word else None
+    return before[0] + word[0] if word and before else ""
 
 
 def _find_by_content(
@@ -353,11 +402,10 @@ def _find_split(candidate: Candidate, splits: Mapping[str, Sequence[str]]) -> st
     """Return the split of a file by patterns, or else by its own name; None if there is none."""
     if splits:
         return _match_patterns(candidate.below, splits)
-    if split := _nearest(candidate.below):
+    if split := _nearest(candidate):
         return split
-    for name in reversed(candidate.above):
-        if split := parse_split(name):
-            return split
+    if split := _find_above(candidate):
+        return split
     # A longer name of the only input may only say where it is.
     folder = candidate.folder
     return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
@@ -378,14 +426,29 @@ def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | No
     return matching[0] if matching else None
 
 
-def _nearest(below: str) -> str | None:
+def _find_above(candidate: Candidate) -> str | None:
+    """Return the split in the nearest of the folders in which inputs differ."""
+    for name in reversed(candidate.above):
+        if split := parse_split(_without(name, candidate.title)):
+            return split
+    return None
+
+
+def _without(name: str, title: str | None) -> str:
+    """Remove a title from the name of a folder."""
+    return name.replace(title, "") if title else name
+
+
+def _nearest(candidate: Candidate) -> str | None:
     """Return the split in a file's name, or else in the name of the nearest folder.
 
     Raises:
         SourceError: The name has several splits, or the names of file and folder contradict.
     """
+    below = candidate.below
     *folders, name = Path(below).parts
-    own = parse_split(name)
+    own = None if candidate.title is not None else parse_split(name)
+    folders = [_without(folder, candidate.title) for folder in folders]
     folder = next((folder for folder in reversed(folders) if _splits_in(folder)), "")
     if own is None:
         return parse_split(folder)
@@ -411,11 +474,7 @@ def _check_left_out(
     Raises:
         SourceError: Names one of the files.
     """
-    others = [
-        candidate
-        for candidate in unassigned
-        if not _ABOUT.fullmatch(Path(candidate.below).name.lower())
-    ]
+    others = [candidate for candidate in unassigned if not _is_about(candidate)]
     if not others:
         return
 

@@ -211,6 +211,46 @@ def test_sort_by_split__lets_the_nearest_name_decide(
         assert [*sort_by_split([tmp_path], suffixes=[".tsv"], splits={})] == [expected]
 
 
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize(
+    ("train", "dev", "name"),
+    [
+        ("corpus_train/all", "corpus_dev/all", "SeeDev-{}.ann"),
+        ("SeeDev_train/all", "SeeDev_dev/all", "SeeDev-{}.ann"),
+        ("train", "dev", "dev-{}.ann"),
+    ],
+)
+def test_sort_by_split__takes_no_word_of_all_names_for_a_split(
+    tmp_path: Path, train: str, dev: str, name: str, within: bool
+) -> None:
+    write(tmp_path, f"{train}/{name.format(1)}", f"{dev}/{name.format(2)}")
+    inputs = [tmp_path] if within else [tmp_path / dev, tmp_path / train]
+
+    by_split = sort_by_split(inputs, suffixes=[".ann"], splits={})
+
+    assert names(by_split, tmp_path) == {
+        "train": [f"{train}/{name.format(1)}"],
+        "validation": [f"{dev}/{name.format(2)}"],
+    }
+
+
+def test_sort_by_split__asks_about_a_part_of_all_names(tmp_path: Path) -> None:
+    write(tmp_path, "SeeDev-1.ann", "SeeDev-2.ann")
+
+    with pytest.raises(SourceError, match=r"SeeDev-1.ann: cannot tell .* all 2 files, is a split"):
+        sort_by_split([tmp_path], suffixes=[".ann"], splits={})
+
+    by_split = sort_by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
+    assert [*by_split] == ["train"]
+
+
+@pytest.mark.parametrize("name", ["dev-{}.ann", "seedev-{}-dev.ann"])
+def test_sort_by_split__takes_a_word_of_its_own_for_a_split(tmp_path: Path, name: str) -> None:
+    write(tmp_path, name.format(1), name.format(2))
+
+    assert [*sort_by_split([tmp_path], suffixes=[".ann"], splits={})] == ["validation"]
+
+
 def test_sort_by_split__ignores_files_about_the_corpus(tmp_path: Path) -> None:
     write(tmp_path, "test.txt", "README.txt", "LICENCE.txt")
 

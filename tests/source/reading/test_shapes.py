@@ -74,6 +74,34 @@ def test_document__names_the_option_for_integers_without_names() -> None:
         read({"tokens": ["Gout"], "ner_tags": [0]})
 
 
+NUMBERED = {"tokens": ["ad", "hoc", "team", "work"], "tags": [1, 1, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("O", "X"), [(0, 6), (12, 16)]),
+        (("O", "I-X"), [(0, 6), (12, 16)]),
+        (("O", "B-X", "I-X"), [(0, 2), (3, 6), (12, 16)]),
+    ],
+)
+def test_document__reads_integers_with_names(
+    names: tuple[str, ...], expected: list[tuple[int, int]]
+) -> None:
+    spans = document(NUMBERED, tag_names=names).spans
+
+    assert [(span.start, span.end) for span in spans] == expected
+    assert {span.label for span in spans} == {"X"}
+
+
+def test_document__asks_if_neighbours_all_begin_a_mention() -> None:
+    expected = r'tag_names = \["O", "X"\] if they are one mention, and add "I-X" at the end'
+    with pytest.raises(SourceError, match=expected):
+        read(NUMBERED, tag_names=("O", "B-X"))
+
+    assert document({**NUMBERED, "tags": [1, 0, 1, 0]}, tag_names=("O", "B-X")).spans
+
+
 def test_document__gives_tags_without_type_the_label_named() -> None:
     assert document({"tokens": ["Gout"], "tags": ["B"]}, untyped="Disease").spans == (
         Span(0, 4, "Disease"),

@@ -66,8 +66,8 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
     tag_names: Annotated[
         tuple[str, ...],
         Meta(
-            description="Names of integer tags (`O`, `B-X` …) or labels, in the order of the "
-            "integers."
+            description="Names of integer tags (`O`, `B-X`, `I-X` …) or labels, in the order of "
+            "the integers. With `O` and labels alone, equal neighbours are one mention."
         ),
     ] = ()
     id_column: Annotated[
@@ -488,7 +488,8 @@ class RowsFile:
         if not names:
             raise SourceError(
                 f"expected names in column {self.quote(column)}, got integers without names; set "
-                'their names in order with [source] tag_names = ["O", "B-X", ...]'
+                'their names in order with [source] tag_names = ["O", "B-X", "I-X", ...], or with '
+                '["O", "X", ...] if neighbours with the same number are one mention'
             )
         if not 0 <= value < len(names):
             raise RecordError(

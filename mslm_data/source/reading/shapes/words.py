@@ -143,6 +143,9 @@ def _set_tags(
         row_tags = values
     elif kinds == {int}:
         names = {number: file.name(number, column) for number in dict.fromkeys(values)}
+        _check_go_on(values, names, column, file)
+        if _are_labels(file.options.tag_names):
+            names = {number: _without_beginning(name) for number, name in names.items()}
         row_tags = [names[number] for number in values]
     else:
         row_tags = [file.name(tag, column) for tag in values]
@@ -155,6 +158,42 @@ def _set_tags(
         found.spans = found.decode(row_tags, untyped=file.options.untyped)
     except ValueError as error:
         raise RecordError(f"expected tags, got another item: {error}") from None
+
+
+def _are_labels(names: Sequence[str]) -> bool:
+    """Return whether names are O and labels, of which equal neighbours form one mention."""
+    others = [name for name in names if name != "O"]
+    return bool(others) and len(others) < len(names) and not any(map(tags.is_tag, others))
+
+
+def _without_beginning(name: str) -> str:
+    """Return a label as a tag that continues mentions, and a tag as it is."""
+    return name if tags.is_tag(name) else f"I-{name}"
+
+
+def _check_go_on(
+    values: Sequence[int], names: Mapping[int, str], column: str, file: RowsFile
+) -> None:
+    """Raise if neighbours have a tag that begins a mention, and no name of the user goes on.
+
+    Raises:
+        SourceError: Names the option.
+    """
+    given = file.options.tag_names
+    for before, number in itertools.pairwise(values):
+        if before != number or names[number] not in given:
+            continue
+        prefix, label = tags.parse(names[number]) or ("O", "")
+        if prefix == "B" and not any(
+            other != prefix and own == label for other, own in filter(None, map(tags.parse, given))
+        ):
+            label = label or "X"
+            raise SourceError(
+                f"expected a name such as I-{label} beside B-{label}, as neighbours have the same "
+                f'number in column {file.quote(column)}; set [source] tag_names = ["O", '
+                f'"{label}"] if they are one mention, and add "I-{label}" at the end if each of '
+                "them is a mention"
+            )
 
 
 def _check_no_mentions(row: Cells, file: RowsFile) -> None:

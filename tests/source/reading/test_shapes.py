@@ -1041,6 +1041,18 @@ def test_document__asks_which_text_a_task_is_about() -> None:
     assert document(row, text_column="a").spans == (GOUT,)
 
 
+@pytest.mark.parametrize("other", ["B", f"{len(TEXT) * 'b'}"])
+def test_document__proposes_no_text_that_the_mentions_do_not_fit(other: str) -> None:
+    region = {**REGION, "text": TEXT[REGION["start"] : REGION["end"]]}
+    row = {"data": {"b": other, "a": TEXT}, "annotations": [{"result": [{"value": region}]}]}
+    alone = {**row, "data": {"b": other, "c": "c"}}
+
+    with pytest.raises(SourceError, match=r"got the fields b, a; .* text_column = 'a'"):
+        read(row, first=[row, row, {"data": {}, "annotations": [{"result": [3]}]}])
+    with pytest.raises(SourceError, match=r"the fields b, c, whose texts the mentions do not fit"):
+        read(alone, first=[alone] * 2)
+
+
 def test_document__omits_column_names_that_may_be_text() -> None:
     # In a table without a header, the first row is read as column names.
     data = {"Mr John Smith was admitted": TEXT, "He is ill": "B"}
@@ -1048,7 +1060,7 @@ def test_document__omits_column_names_that_may_be_text() -> None:
 
     with pytest.raises(SourceError, match=r"got 2 field\(s\) that are not shown, .*; name it as"):
         read(row, first=[row] * 2)
-    more = {**row, "data": {**data, "note": "C"}}
+    more = {**row, "data": {**data, "note": TEXT}}
     with pytest.raises(SourceError, match=r"the fields note and 2 other\(s\); .* = 'note'"):
         read(more, first=[more] * 2)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mslm_data.data.document import NotChosen
@@ -144,7 +146,15 @@ def _find_text_field(data: Cells, results: Sequence[Cells], file: RowsFile) -> s
         if name in texts:
             return name
     if texts and option == "auto":
-        shown = [name for name in texts if file.may_show(name, "data")]
+        fitting = _fields_that_fit(texts, file)
+        if not fitting:
+            raise SourceError(
+                "expected the text that was annotated in the data of a task, got "
+                f"{file.show_keys(texts, 'data', noun='field')}, whose texts the mentions do not "
+                "fit; if the project's template joins several fields, add the joined text to each "
+                "task as the field text of its data"
+            )
+        shown = [name for name in fitting if file.may_show(name, "data")]
         example = f" = '{shown[0]}'" if shown else ""
         raise SourceError(
             "expected one text in the data of a task, got "
@@ -154,6 +164,37 @@ def _find_text_field(data: Cells, results: Sequence[Cells], file: RowsFile) -> s
     raise RecordError(
         Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
     )
+
+
+def _fields_that_fit(fields: Sequence[str], file: RowsFile) -> list[str]:
+    """Return the fields whose texts fit most mentions of the first tasks."""
+    num_mentions = 0
+    fits: Counter[str] = Counter()
+    for task in filter(_is_task, file.first):
+        # A malformed task is set aside where it is read.
+        with suppress(RecordError):
+            for mention in _all_mentions(task):
+                num_mentions += 1
+                fits.update(name for name in fields if _may_be_in(mention, task["data"].get(name)))
+    return [name for name in fields if 2 * fits[name] >= num_mentions]
+
+
+def _all_mentions(task: Cells) -> Iterator[Annotation]:
+    """Yield the mentions of all annotations and predictions of a task."""
+    for column in (*_ANNOTATIONS, *_PREDICTIONS):
+        for annotation in _versions_in(task, [column]):
+            for result in _results(cells.mapping(annotation)):
+                yield from _mentions(result)
+
+
+def _may_be_in(mention: Annotation, text: object) -> bool:
+    """Return whether a text is long enough for a mention, and has its words somewhere."""
+    if not isinstance(text, str):
+        return False
+    num_units = len(text.encode("utf-16-le", "surrogatepass")) // 2
+    words = " ".join((mention.words or "").split())
+    are_within = all(end <= num_units for _, end in mention.fragments)
+    return are_within and words in " ".join(text.split())
 
 
 def _is_about_field(result: Cells, field: str, data: Cells) -> bool:

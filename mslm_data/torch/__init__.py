@@ -15,6 +15,7 @@ _optional.load("torch", wanted_by="mslm_data.torch")
 
 from mslm_data.torch.data.collator import MaskingCollator
 from mslm_data.torch.data.loader import MaskedDataset
+from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
 from mslm_data.torch.model.loss import MaskSpecificLoss
 from mslm_data.torch.model.steps import count_tokens, loss_weights
 from mslm_data.torch.predict.bound import diffusion_bound
@@ -43,6 +44,8 @@ else:
 
 
 __all__ = [
+    "EntityClassificationHead",
+    "EntityDetectionHead",
     "MaskEpochCallback",
     "MaskSpecificLoss",
     "MaskedDataset",

@@ -27,10 +27,10 @@ from mslm_data.torch.model.config import MslmConfig
 from mslm_data.torch.model.families import check_decoder, find_decoder
 from mslm_data.torch.model.flat import FLAT_COLUMNS, encoder_inputs, use_flat_attention
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
-from mslm_data.torch.model.heads import EntityHead
-from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights, token_losses
+from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
+from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights
 from mslm_data.torch.model.output import MslmOutput, Prediction
-from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, pool_spans, take_first_tags
+from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, take_first_tags
 from mslm_data.torch.model.steps import count_tokens
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
@@ -103,12 +103,14 @@ class MslmModel(PreTrainedModel):
         self.mask_specific_loss = MaskSpecificLoss(
             config.w_elm, config.w_blm, per_rate=config.per_rate
         )
-        self.detection: EntityHead | None = None
-        self.classification: EntityHead | None = None
+        self.detection: EntityDetectionHead | None = None
+        self.classification: EntityClassificationHead | None = None
         if config.labels:
             width = self.masked_lm.config.hidden_size
-            self.detection = EntityHead(width, len(config.tags), dropout=config.dropout)
-            self.classification = EntityHead(width, len(config.labels), dropout=config.dropout)
+            self.detection = EntityDetectionHead(width, len(config.tags), dropout=config.dropout)
+            self.classification = EntityClassificationHead(
+                width, len(config.labels), dropout=config.dropout
+            )
             # The wrapped model may be in half precision, or on a GPU through `device_map`.
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
@@ -392,17 +394,14 @@ class MslmModel(PreTrainedModel):
         if self.detection is not None:
             tag_logits = self.detection(hidden_BLH)
             if bio is not None:
-                losses = token_losses(tag_logits.flatten(0, 1), bio.flatten())
-                sums["detection_loss"] = losses.sum()
+                sums["detection_loss"] = self.detection.loss(tag_logits, bio)
 
         # Eq. 9 to 11: classify each mention.
         if self.classification is not None and span_starts is not None and span_ends is not None:
-            span_logits = self.classification(pool_spans(hidden_BLH, span_starts, span_ends))
+            span_logits = self.classification(hidden_BLH, span_starts, span_ends)
             if span_labels is not None:
-                losses = token_losses(
-                    span_logits.flatten(0, 1), span_labels.flatten(), ignored=NO_SPAN
-                )
-                sums["classification_loss"] = self.config.w_classification * losses.sum()
+                mention_loss = self.classification.loss(span_logits, span_labels)
+                sums["classification_loss"] = self.config.w_classification * mention_loss
 
         if not sums:
             return MslmOutput(logits=tag_logits, span_logits=span_logits)
@@ -479,7 +478,7 @@ class MslmModel(PreTrainedModel):
             starts_BS, ends_BS, _ = decode_spans(tags_BL, sequence_ids)
 
             # The classification head decides the types, see `Prediction`.
-            span_logits_BSE = self.classification(pool_spans(hidden_BLH, starts_BS, ends_BS))
+            span_logits_BSE = self.classification(hidden_BLH, starts_BS, ends_BS)
             _check_numbers(span_logits_BSE[starts_BS != NO_SPAN])
             types_BS = span_logits_BSE.argmax(-1).masked_fill(starts_BS == NO_SPAN, NO_SPAN)
         return Prediction(

@@ -30,7 +30,7 @@ from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
 from mslm_data.torch.model.forward import check_numbers, evaluating, find_device, padded
-from mslm_data.torch.model.ranges import NO_SPAN, pool_spans
+from mslm_data.torch.model.ranges import NO_SPAN
 from mslm_data.torch.model.saved import longest_row
 from mslm_data.torch.predict.model_files import OURS, ModelFiles
 from mslm_data.torch.predict.schemes import (
@@ -312,9 +312,7 @@ class Tagger:
 
         logits = [
             self._model.classification(
-                pool_spans(
-                    hidden, starts[:, start : start + _MENTIONS], ends[:, start : start + _MENTIONS]
-                )
+                hidden, starts[:, start : start + _MENTIONS], ends[:, start : start + _MENTIONS]
             )
             for start in range(0, width, _MENTIONS)
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.log import plain
@@ -35,6 +37,8 @@ from mslm_data.source.reading.files import HEAD_BYTES, ends_with, read_head
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import SHAPES
 from mslm_data.source.reading.shapes.base import (
+    MENTIONS,
+    TEXTS,
     RowOptions,
     RowsFile,
     Shape,
@@ -44,7 +48,9 @@ from mslm_data.source.reading.shapes.base import (
     objects_within,
 )
 from mslm_data.source.reading.shapes.mention_forms import (
+    ABSENT,
     REPEATED,
+    SURPLUS,
     look_like_mentions,
     may_list_words,
 )
@@ -55,6 +61,8 @@ from mslm_data.source.reading.versions import OTHER_VERSION, UNAPPROVED, Version
 _ROWS_TRIED = 20
 """Number of rows that must be readable for `find_columns` to suggest columns, and whose texts are
 searched for mentions in JSON."""
+_FEW_ABSENT = 0.1
+"""Maximum number of mentions whose words are not in the text, for each mention with a place."""
 _FIRST_SIZE = 1 << 20
 """Maximum size of the first rows that decide how a file is read, in characters."""
 _LONGER_HEAD = 1 << 20
@@ -488,14 +496,23 @@ def _values_of(row: Cells) -> Iterator[tuple[str, object]]:
 
 
 def _are_read(rows: Sequence[Cells], text: str, column: str) -> bool:
-    """Return whether all mentions are within the texts, and at least one has a place."""
+    """Return whether all mentions are within the texts, and at least one has a place.
+
+    In columns of known names, a few mentions without offsets may have words that texts lack.
+    """
     options = RowOptions(text_column=text, mentions_column=column)
     try:
         documents = [*_documents(rows, options)]
     except (RecordError, SourceError):
         return False
-    are_placed = all(document.unplaced.keys() <= {REPEATED} for document in documents)
-    return are_placed and any(document.spans for document in documents)
+    unplaced: Counter[Reason] = Counter()
+    for document in documents:
+        unplaced.update(document.unplaced)
+    num_spans = sum(len(document.spans) for document in documents)
+    num_absent = unplaced[ABSENT] + unplaced[SURPLUS]
+    may_lack = text in TEXTS and column in MENTIONS and num_absent <= _FEW_ABSENT * num_spans
+    reasons = {REPEATED, ABSENT, SURPLUS} if may_lack else {REPEATED}
+    return num_spans > 0 and unplaced.keys() <= reasons
 
 
 def _repeat_words(rows: Sequence[Cells], text_column: str, mentions_column: str) -> bool:

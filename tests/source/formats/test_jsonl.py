@@ -265,6 +265,17 @@ def test_sniff__finds_the_text_with_the_words_of_mentions() -> None:
     assert guess.options == {"text_column": "source_text", "mentions_column": "privacy_mask"}
 
 
+@pytest.mark.parametrize(("num_absent", "is_read"), [(0, True), (1, True), (3, False)])
+def test_sniff__finds_mentions_without_offsets_of_which_few_are_absent(
+    num_absent: int, is_read: bool
+) -> None:
+    words = [*(f"w{number}" for number in range(10)), *(num_absent * ["gone"])]
+    mentions = [{"entity": word, "types": ["D"]} for word in words]
+    head = json.dumps([{"text": " ".join(words[:10]), "entities": mentions}]).encode()
+
+    assert bool(JsonLines().sniff(Sample(Path("a.json"), head)).why) is is_read
+
+
 def test_sniff__says_how_an_array_of_texts_is_read() -> None:
     guess = JsonLines().sniff(Sample(Path("a.json"), b'[{"text": "Ola saw Oslo."}]'))
 

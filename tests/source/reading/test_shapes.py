@@ -217,6 +217,19 @@ def test_document__finds_the_words_of_mentions_without_offsets(
     assert sorted(reason.text for reason in found.unplaced) == sorted(reasons + absent)
 
 
+@pytest.mark.parametrize(("option", "num_surplus"), [("once", 1), ("first", 1), ("all", 0)])
+def test_document__counts_mentions_listed_more_often_than_their_words(
+    option: str, num_surplus: int
+) -> None:
+    row = {"text": "Had gout.", "entities": 2 * [{"text": "gout", "type": "D"}]}
+
+    found = document(row, occurrences=option)
+
+    surplus = Reason("without offsets, and listed more often than its words occur")
+    assert found.spans == (Span(4, 8, "D"),)
+    assert found.unplaced == ({surplus: num_surplus} if num_surplus else {})
+
+
 def test_document__an_empty_text_holds_no_mentions() -> None:
     assert document({"text": "Had gout.", "entities": ""}).spans == ()
 
@@ -349,7 +362,8 @@ def test_document__has_the_id_of_the_named_column(
         ({"text": "Gout", "label": 1}, "expected a list of mentions"),
         ({"text": "Gout", "label": "Gout"}, "expected a list of mentions"),
         ({"text": "Gout", "label": "[[0, 4, Gout]]"}, "expected a list of mentions"),
-        ({"text": "Gout", "entities": ["Gout"]}, "expected a list of objects"),
+        ({"text": "Gout", "entities": ["Gout"]}, "expected mentions, got a list of texts"),
+        ({"text": "Gout", "labels": [0, 1, 1, 0]}, "expected mentions, got a list of numbers"),
         ({"text": "Gout", "entities": [[0, 4]]}, "got 2 value(s)"),
         (
             {"text": "Gout", "entities": [[0, "4", "Gout"]]},
@@ -1051,6 +1065,22 @@ def test_document__proposes_no_text_that_the_mentions_do_not_fit(other: str) -> 
         read(row, first=[row, row, {"data": {}, "annotations": [{"result": [3]}]}])
     with pytest.raises(SourceError, match=r"the fields b, c, whose texts the mentions do not fit"):
         read(alone, first=[alone] * 2)
+
+
+def test_document__names_what_mentions_without_offsets_lack() -> None:
+    row = {"text": TEXT, "entities": [{"entity": "gout", "kinds": ["Disease"]}]}
+
+    found = read(row, first=[row] * 2)
+
+    assert isinstance(found, SetAside)
+    assert found.reason.text == (
+        "expected mentions in column 'entities', got objects without offsets, with the keys "
+        "entity, kinds"
+    )
+    assert list(found.reason.advice) == ["label_key"]
+    assert document(row, label_key="kinds").spans == (GOUT,)
+    types = {"text": TEXT, "entities": [{"entity": "gout", "types": ["Disease"]}]}
+    assert document(types).spans == (GOUT,)
 
 
 def test_document__omits_column_names_that_may_be_text() -> None:

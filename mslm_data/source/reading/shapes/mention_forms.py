@@ -61,6 +61,9 @@ _PLACES = frozenset({*STARTS, *_RANGES})
 _KEYS = frozenset({*_PLACES, *ENDS, *cells.LABELS})
 """Keys of mentions with offsets, and keys that show that an object is a mention."""
 
+CONVERT = 'else convert the files: docs/forms.md has code for "Formats without a source"'
+"""Advice for files that no option makes readable."""
+
 REPEATED = Reason(
     "without offsets, and its words occur several times",
     advice={
@@ -69,6 +72,7 @@ REPEATED = Reason(
     },
 )
 ABSENT = Reason("without offsets, and its words are not in the text")
+SURPLUS = Reason("without offsets, and listed more often than its words occur")
 """Reasons for mentions whose words cannot be found."""
 
 
@@ -223,6 +227,17 @@ def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
 
 
 def _no_offsets(row: Cells, column: str, file: RowsFile) -> Reason:
+    """Make the reason for objects that are not mentions. Without numbers, they have no offsets."""
+    if not any(map(_has_number, row.values())):
+        return Reason(
+            f"expected mentions in column {file.quote(column)}, got objects without offsets, with "
+            f"{file.show_keys(row, column)}",
+            code="keys of mentions without offsets",
+            advice={
+                "label_key": "if they hold words and a label, name the key of the label with "
+                f"source.label_key; {CONVERT}"
+            },
+        )
     return Reason(
         f"expected mentions with start and end in column {file.quote(column)}, got objects "
         f"with {file.show_keys(row, column)}",
@@ -232,6 +247,11 @@ def _no_offsets(row: Cells, column: str, file: RowsFile) -> Reason:
             "source.end_key and source.label_key"
         },
     )
+
+
+def _has_number(value: object) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(str(one).lstrip("-").isdecimal() for one in values)
 
 
 def _value(row: Cells, names: Sequence[str], option: str = "") -> object:
@@ -312,7 +332,21 @@ def flatten(
         elif isinstance(item, Mapping | list) or (isinstance(item, str) and label is not None):
             yield Item(item, label, words)
         else:
-            raise RecordError("expected a list of objects, got another value")
+            raise RecordError(
+                Reason(
+                    f"expected mentions, got a list of {_kind(item)}s",
+                    advice={
+                        "mentions_column": "if these are tags, each row also needs a list of its "
+                        f"words or characters, in column tokens; {CONVERT}"
+                    },
+                )
+            )
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "text"
+    return "number" if isinstance(value, int | float) else "value"
 
 
 def _listed(value: object, keys: Set[str]) -> object:
@@ -380,6 +414,8 @@ def _find_words(
         elif file.options.occurrences == "once" and len(places) > num_listed[key]:
             chosen = []
             found.left_out[REPEATED] += 1
+        elif places and not chosen:
+            found.left_out[SURPLUS] += 1
         if not places:
             found.left_out[ABSENT] += 1
         num_before[key] += 1

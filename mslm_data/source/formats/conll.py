@@ -68,6 +68,7 @@ class Conll(TextSource, frozen=True, kw_only=True):
     * other lines that begin with `#` and a space and have no word and tag, and lines that begin
       with `#` in files whose rows begin with numbers or tags;
     * lines with one of the beginnings in `comments`;
+    * the text of a sentence in a line above its words, in files where nearly all have one;
     * a header, which names a column TOKEN, WORD or FORM;
     * rows without a word, with the tag O or I-X.
 
@@ -220,6 +221,8 @@ class Conll(TextSource, frozen=True, kw_only=True):
         # Comments are removed, so line numbers are too small until `uncommented.number` below.
         uncommented = take_out(data, columns.is_comment, columns.beginnings)
         documents, data = marks.divide(uncommented.data, first=part.line)
+        if columns.has_titles:
+            data = tagged_lines.without_titles(data)
         layers = self._layers(columns)
         scans = [
             tagged_lines.scan(
@@ -360,6 +363,8 @@ class Conll(TextSource, frozen=True, kw_only=True):
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
         data = take_out(data, columns.is_comment, columns.beginnings).data
         _, data = marks.divide(data, first=1)
+        if columns.has_titles:
+            data = tagged_lines.without_titles(data)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
@@ -408,4 +413,4 @@ def _columns_in(
     lines = [line for line in tagged_lines.head(beginning) if not line[1].startswith(comments)]
     rows = FirstRows.from_lines(lines)
     columns = find_columns(rows, word=word, tag=tag, is_tag=_IS_TAG[scheme])
-    return replace(columns, comments=comments)
+    return replace(columns, comments=comments, has_titles=rows.has_titles)

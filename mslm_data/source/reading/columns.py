@@ -21,7 +21,9 @@ from mslm_data.source.reading.tagged_lines import (
     NAME_THE_TAGS,
     SIGN,
     TagColumns,
+    find_blocks,
     head,
+    is_title,
     split_fields,
 )
 
@@ -67,6 +69,7 @@ class FirstRows:
         tabs: Whether most rows contain TABs.
         header: The line that names the columns, "" if there is none.
         names: Column names in the header.
+        has_titles: Whether `lines` lack the text of each sentence, which stands above its words.
     """
 
     lines: Sequence[tuple[int, str]]
@@ -76,6 +79,7 @@ class FirstRows:
     tabs: bool
     header: str
     names: list[str]
+    has_titles: bool = False
 
     @classmethod
     def from_bytes(cls, beginning: bytes) -> FirstRows:
@@ -85,6 +89,8 @@ class FirstRows:
     @classmethod
     def from_lines(cls, lines: Sequence[tuple[int, str]]) -> FirstRows:
         """Take all lines except blank lines, document marks, probable comments and the header."""
+        titles = _find_titles([line for _, line in lines])
+        lines = [line for at, line in enumerate(lines) if at not in titles]
         candidates = [
             (number, line)
             for number, line in lines
@@ -118,7 +124,8 @@ class FirstRows:
                 fields.append(row)
                 num_tabs += "\t" in line
         is_tabbed = 2 * num_tabs > len(numbers)
-        return cls(lines, numbers, fields, [*sentences, len(numbers)], is_tabbed, header, names)
+        bounds = [*sentences, len(numbers)]
+        return cls(lines, numbers, fields, bounds, is_tabbed, header, names, bool(titles))
 
     def named(self, columns: Sequence[int]) -> str:
         """Return the names of columns in brackets, "" if there is no header."""
@@ -273,6 +280,19 @@ class _Column:
         longer = [sentence for sentence in self.sentences if len(sentence) > 1]
         constant = sum(len(set(sentence)) == 1 and sentence[0] != "" for sentence in longer)
         return bool(longer) and constant >= _MOST_OF * len(longer)
+
+
+def _find_titles(lines: Sequence[str]) -> set[int]:
+    """Return the lines with the text of a sentence, if nearly all blocks of lines begin with one.
+
+    The last block may be cut off.
+    """
+    blocks = find_blocks(lines)
+    whole = blocks[:-1] or blocks
+    num_titles = sum(is_title(lines[start:stop]) for start, stop in whole)
+    if not num_titles or num_titles < _MOST_OF * len(whole):
+        return set()
+    return {start for start, stop in blocks if "\t" not in lines[start] and stop > start + 1}
 
 
 def _are_names(row: Sequence[str]) -> bool:

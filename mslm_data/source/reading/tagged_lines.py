@@ -7,6 +7,7 @@ allocates its arrays, and parses broken lines again to explain what is wrong wit
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -113,6 +114,7 @@ class TagColumns:
             for files in which nearly any word is a valid tag.
         header: The line that names the columns, "" if there is none. It is a comment.
         comments: Beginnings of comments that the user named.
+        has_titles: Whether the text of each sentence stands in a line above its words.
         has_several: Whether words have any number of tags, in the column of tags and all behind it.
     """
 
@@ -122,6 +124,7 @@ class TagColumns:
     tabs: bool = False
     header: str = ""
     comments: tuple[str, ...] = ()
+    has_titles: bool = False
     has_several: bool = False
 
     @property
@@ -234,6 +237,34 @@ def head(beginning: bytes, *, max_lines: int = HEAD_LINES) -> list[tuple[int, st
 def _lines(data: bytes, max_lines: int = -1) -> list[str]:
     """Split into lines. Text after the first `max_lines` lines remains in one piece."""
     return data.decode("utf-8", "surrogatepass").split("\n", max_lines)
+
+
+def without_titles(data: bytes) -> bytes:
+    """Empty the lines with the text of a sentence above its words, so that no line moves."""
+    lines = _lines(data)
+    for start, stop in find_blocks(lines):
+        if is_title(lines[start:stop]):
+            lines[start] = ""
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def find_blocks(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the half-open ranges of lines between blank lines."""
+    bounds = [-1, *(n for n, line in enumerate(lines) if not line.strip(BLANKS)), len(lines)]
+    return [(last + 1, stop) for last, stop in itertools.pairwise(bounds) if last + 1 < stop]
+
+
+def is_title(block: Sequence[str]) -> bool:
+    """Return whether the first line of a block is the text of the words in a column below it."""
+    title, *rows = block
+    fields = [row.split("\t") for row in rows]
+    width = min(map(len, fields), default=0)
+    if "\t" in title or width < 2:
+        return False
+    text = "".join(title.split())
+    return any(
+        "".join("".join(row[column].split()) for row in fields) == text for column in range(width)
+    )
 
 
 def scan(

@@ -306,6 +306,27 @@ def test_read__sets_tags_aside_that_cannot_be_told_apart(tmp_path: Path, tags: s
     assert aside.id == "f:60"
 
 
+@pytest.mark.parametrize("gap", ["\n", "  \n"])
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__skips_the_text_of_a_sentence_above_its_words(
+    tmp_path: Path, gap: str, target_bytes: int
+) -> None:
+    block = "In New York.\nIn\tNN\tO\nNew\tNN\tB-LOC\nYork\tNN\tI-LOC\n.\tNN\tO\n"
+    other = block.replace("In New York.", "In Ola's York.")
+    data = gap.join([*(20 * [block]), other, block])
+
+    guess = Conll().sniff(Sample(tmp_path / "f.tsv", data.encode()))
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert guess.why
+    (aside,) = [record for record in records if isinstance(record, SetAside)]
+    assert (aside.id, aside.place) == ("f:20", "f.tsv:121")
+    read_ones = [record for record in records if isinstance(record, Document)]
+    assert mentions(read_ones) == 21 * [[("New York", "LOC")]]
+    assert {record.text for record in read_ones} == {"In New York ."}
+    assert read_ones[0].place == "f.tsv:2"
+
+
 def test_settle__asks_about_a_prefix_of_words(tmp_path: Path) -> None:
     data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
     (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))

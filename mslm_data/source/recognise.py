@@ -236,7 +236,13 @@ def _unrecognised(root: Path, files: Sequence[Path], near: _Finding | None) -> S
         for name in SOURCES.names()
         if any(ends_with(path, SOURCES.load(name).suffixes) for path in files)
     ]
-    advice = f"--source and one of {', '.join(fitting or SOURCES.names())}"
+    if not fitting:
+        return SourceError(
+            f"{got}; if one of those that `mslm-data recipes --sources` lists reads them, name it "
+            'with --source; else convert the files: docs/forms.md has code for "Formats without '
+            'a source"'
+        )
+    advice = f"--source and one of {', '.join(fitting)}"
     if any(ends_with(path, SOURCES.load("text").suffixes) for path in files):
         advice = f"--source text if they hold texts without mentions, else {advice}"
     return SourceError(

@@ -237,6 +237,16 @@ def test_recognise__names_the_sources_that_may_read_unknown_files(tmp_path: Path
     assert 'docs/forms.md has code for "Formats without a source"' in str(refused.value)
 
 
+def test_recognise__lists_no_sources_if_none_reads_such_names(tmp_path: Path) -> None:
+    (tmp_path / "annotation").write_text("a b c\n")
+
+    with pytest.raises(SourceError, match="that no source recognises") as refused:
+        recognise([tmp_path])
+
+    assert "`mslm-data recipes --sources` lists" in str(refused.value)
+    assert "webanno" not in str(refused.value)
+
+
 def test_recognise__skips_plugins_that_need_an_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

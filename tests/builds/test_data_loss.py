@@ -48,13 +48,14 @@ def rows(count: int, *, same: int = 0) -> list[dict[str, Any]]:
 def test_build__accepts_exactly_the_maximum_share_of_documents(
     max_loss: float, most: int, total: int, said: str, tmp_path: Path
 ) -> None:
+    wanted = pipeline(max_loss=max_loss, id_column="id")
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(total, same=most))
-    manifest = made.built(tmp_path / "out", inputs, pipeline(max_loss=max_loss))
+    manifest = made.built(tmp_path / "out", inputs, wanted)
     assert manifest.splits["train"].aside == most
 
     jsonl(inputs, "train.jsonl", *rows(total, same=most + 1))
     with pytest.raises(BuildError) as caught:
-        made.built(tmp_path / "other", inputs, pipeline(max_loss=max_loss))
+        made.built(tmp_path / "other", inputs, wanted)
 
     assert f"split 'train': expected at most {said} of the documents set aside" in str(caught.value)
     assert f"got {most + 1} of {total:,}" in str(caught.value)

@@ -152,7 +152,9 @@ def test_load_stages__loads_what_workers_share(
     assert {"pubtator", "clinical"} <= set(names)
     ((folders, (part,)),) = decontaminate._LOADED.items()
     assert folders == (held_out,)
-    assert len(part.fingerprints.sentences) == 1
+    assert part.fingerprints.has_sentences(hash_words(["kinase inhibitors work"])).tolist() == [
+        True
+    ]
     assert os.environ.get("TOKENIZERS_PARALLELISM") == threads
 
 

@@ -30,7 +30,7 @@ def test_doctor__lists_versions_and_masks_a_batch() -> None:
     assert found["extras"]["hf"].keys() == {"accelerate", "torch", "transformers"}
     assert not {"test", "docs", "all"} & found["extras"].keys()
     assert 1 <= found["cpus"]["workers"] <= found["cpus"]["usable"]
-    assert found["batch"]["rows"] == 8
+    assert 1 <= found["batch"]["rows"] <= 8
     assert 0 < found["batch"]["masked_tokens"] < found["batch"]["tokens"]
 
 

@@ -42,12 +42,12 @@ def test_draws__equal_twin(stream, k, m):
     assert int(below(np.uint64(stream), k, m)) == twin.below(stream, k, m)
 
 
-@given(st.lists(WORDS, max_size=5), COUNTS, COUNTS, st.integers(0, 2**33))
-def test_name_streams__equals_twin(keys, seed, epoch, stage):
+@given(st.lists(WORDS, max_size=5), COUNTS, COUNTS, COUNTS)
+def test_name_streams__equals_twin(keys, seed, epoch, number):
     out = np.empty(len(keys), np.uint64)
-    name_streams(np.array(keys, np.uint64), seed, epoch, stage, out)
+    name_streams(np.array(keys, np.uint64), seed, epoch, number, out)
 
-    assert out.tolist() == [twin.stream(key, seed, epoch, stage) for key in keys]
+    assert out.tolist() == [twin.numbered(key, seed, epoch, number) for key in keys]
 
 
 def test_name_streams__read_only_keys():
@@ -56,7 +56,7 @@ def test_name_streams__read_only_keys():
     out = np.empty(3, np.uint64)
     name_streams(keys, 1, 2, 3, out)
 
-    assert out.tolist() == [twin.stream(key, 1, 2, 3) for key in range(3)]
+    assert out.tolist() == [twin.numbered(key, 1, 2, 3) for key in range(3)]
 
 
 @pytest.mark.parametrize("m", [2, 3, 7, 36])

@@ -28,7 +28,12 @@ def named(key: int, seed: int, epoch: int, path: tuple[int, ...], purpose: int) 
     number = 0
     for part in (*path, purpose):
         number = fold_in(number, part)
-    return fold_in(fold_in(fold_in(key, seed), epoch), number % 2**63)
+    return numbered(key, seed, epoch, number % 2**63)
+
+
+def numbered(key: int, seed: int, epoch: int, number: int) -> int:
+    """Return the stream of a row by its number."""
+    return fold_in(fold_in(fold_in(key, seed), epoch), number)
 
 
 def bits(stream: int, k: int) -> int:

@@ -84,7 +84,7 @@ class ModelNer(Options, frozen=True, kw_only=True):
         """Load the model into CPU memory."""
         _optional.load("torch", wanted_by=_WANTED_BY)
         _optional.load("transformers", wanted_by=_WANTED_BY)
-        from mslm_data.torch.predict.tagger import load_tagger
+        from mslm_data.torch.predict.load_tagger import load_tagger
 
         # Load with one thread: workers may be forked from this process, and a thread pool does not
         # survive a fork.

@@ -20,19 +20,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mslm_data._optional import quiet_transformers
 from mslm_data.data import bio
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents, Ranges, in_batches
 from mslm_data.data.ragged import Ragged, count_up, make_offsets
 from mslm_data.encode.layout import Layout, lay_out
-from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer
+from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
 from mslm_data.torch.model.forward import check_numbers, evaluating, find_device, padded
 from mslm_data.torch.model.ranges import NO_SPAN
 from mslm_data.torch.model.saved import longest_row
-from mslm_data.torch.predict.model_files import OURS, ModelFiles
 from mslm_data.torch.predict.schemes import (
     check_has_labels,
     find_labels,
@@ -321,48 +319,6 @@ class Tagger:
         probabilities = best.values.cpu().numpy()[is_mention].astype(np.float64)
         check_numbers(probabilities)
         return best.indices.cpu().numpy()[is_mention], probabilities
-
-
-def load_tagger(files: ModelFiles) -> Tagger:
-    """Load a model and its tokenizer into CPU memory: safetensors only, no pickles, no remote code.
-
-    Raises:
-        AnnotateError: transformers cannot load the model safely, or it was not trained for token
-            classification.
-        TokenizerError: The model has no tokenizer.
-    """
-    import transformers
-    from safetensors import SafetensorError
-
-    folder = files.folder
-    tokenizer = load_tokenizer(str(folder))
-
-    if files.kind == OURS:
-        from mslm_data.torch.model.model import MslmModel
-
-        load: Any = MslmModel.from_pretrained
-    else:
-        load = transformers.AutoModelForTokenClassification.from_pretrained
-
-    try:
-        with quiet_transformers():
-            model, report = load(
-                folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise AnnotateError(
-            f"{folder}: transformers cannot load it as a token-classification model "
-            f"({type(error).__name__})"
-        ) from None
-
-    # Weights missing in the files are random, usually those of the classification layer.
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise AnnotateError(
-            f"{folder}: not trained for token classification, the weights {missing[0]} are "
-            "missing; train it first"
-        )
-    return Tagger(model, tokenizer)
 
 
 class _Words(NamedTuple):

@@ -1,6 +1,7 @@
-"""Train with PyTorch: loader, collator, loss, model, trainer and metrics.
+"""Train with PyTorch: loader, collator, loss, heads, model, trainer and metrics.
 
-Only this package imports torch. Names that need transformers are imported on first use.
+Only this package imports torch. Each name is imported when it is first used, since the command
+reads the options of annotators in `predict/` without torch.
 """
 
 from __future__ import annotations
@@ -9,39 +10,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-
-# Without torch, says how to install it.
-_optional.load("torch", wanted_by="mslm_data.torch")
-
-from mslm_data.torch.data.collator import MaskingCollator
-from mslm_data.torch.data.loader import MaskedDataset
-from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
-from mslm_data.torch.model.loss import MaskSpecificLoss
-from mslm_data.torch.model.steps import count_tokens, loss_weights
-from mslm_data.torch.predict.bound import diffusion_bound
-from mslm_data.torch.predict.confidence import mention_confidence
-from mslm_data.torch.predict.metrics import evaluate, perplexity
-
-if TYPE_CHECKING:
-    from mslm_data.torch.model.callbacks import MaskEpochCallback
-    from mslm_data.torch.model.flat import encoder_inputs
-    from mslm_data.torch.model.model import MslmModel
-    from mslm_data.torch.model.trainer import MslmTrainer
-else:
-    # Hidden from type checkers, to whom a module with `__getattr__` has every name.
-    _WITH_TRANSFORMERS = {
-        "MaskEpochCallback": "callbacks",
-        "MslmModel": "model",
-        "MslmTrainer": "trainer",
-        "encoder_inputs": "flat",
-    }
-
-    def __getattr__(name: str) -> Any:
-        if name not in _WITH_TRANSFORMERS:
-            raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
-        module = importlib.import_module(f"mslm_data.torch.model.{_WITH_TRANSFORMERS[name]}")
-        return getattr(module, name)
-
 
 __all__ = [
     "EntityClassificationHead",
@@ -60,3 +28,48 @@ __all__ = [
     "mention_confidence",
     "perplexity",
 ]
+
+if TYPE_CHECKING:
+    from mslm_data.torch.data.collator import MaskingCollator
+    from mslm_data.torch.data.loader import MaskedDataset
+    from mslm_data.torch.model.callbacks import MaskEpochCallback
+    from mslm_data.torch.model.flat import encoder_inputs
+    from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
+    from mslm_data.torch.model.loss import MaskSpecificLoss
+    from mslm_data.torch.model.model import MslmModel
+    from mslm_data.torch.model.steps import count_tokens, loss_weights
+    from mslm_data.torch.model.trainer import MslmTrainer
+    from mslm_data.torch.predict.bound import diffusion_bound
+    from mslm_data.torch.predict.confidence import mention_confidence
+    from mslm_data.torch.predict.metrics import evaluate, perplexity
+else:
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name.
+    _MODULES = {
+        "data.collator": ["MaskingCollator"],
+        "data.loader": ["MaskedDataset"],
+        "model.callbacks": ["MaskEpochCallback"],
+        "model.flat": ["encoder_inputs"],
+        "model.heads": ["EntityClassificationHead", "EntityDetectionHead"],
+        "model.loss": ["MaskSpecificLoss"],
+        "model.model": ["MslmModel"],
+        "model.steps": ["count_tokens", "loss_weights"],
+        "model.trainer": ["MslmTrainer"],
+        "predict.bound": ["diffusion_bound"],
+        "predict.confidence": ["mention_confidence"],
+        "predict.metrics": ["evaluate", "perplexity"],
+    }
+    _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use; without torch, say how to install it."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
+        _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")
+
+        value = getattr(importlib.import_module(f"mslm_data.torch.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

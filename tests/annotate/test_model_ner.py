@@ -68,7 +68,7 @@ def random_mslm(folder: Path) -> str:
     plain = masked_lm("bert", vocab_size=made.word_piece().ids.size, hidden_size=64)
     mslm = MslmModel.wrap(plain, labels=["X", "Y"], tokenizer=made.word_piece())
     for head in (mslm.detection, mslm.classification):
-        torch.nn.init.normal_(head.out.weight, std=2.0)
+        torch.nn.init.normal_(head.f[-1].weight, std=2.0)
     mslm.save_pretrained(folder)
     return str(folder)
 

@@ -85,7 +85,7 @@ def test_annotate__counts_all_characters_of_a_file(
 
     # A model that tags every word as a mention.
     model = MslmModel.from_pretrained(home / "model")
-    model.detection.out.bias.data[1] += 100
+    model.detection.f[-1].bias.data[1] += 100
     model.save_pretrained(tmp_path / "model")
 
     done = run("annotate", tmp_path / "model", "--input", path, "--input", table, "--show-text")
@@ -166,7 +166,7 @@ def test_annotate__reports_omitted_mentions(home: Path, tmp_path: Path) -> None:
         "2,2,Nursing,1,Withdrawn\n"
     )
     model = MslmModel.from_pretrained(home / "model")
-    model.detection.out.bias.data[1] += 100
+    model.detection.f[-1].bias.data[1] += 100
     model.save_pretrained(tmp_path / "model")
     options = ("--source", "notes", "--json")
 

@@ -221,16 +221,18 @@ def test_evaluate__masked_test_sets_are_solved_without_a_model(
     shards = md.load(tmp_path / "out")
     rows = shards["test"].examples()
     joint = shards.strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
-    hidden = joint.corrupt(rows, joint.plan(rows, seed=0, epoch=0), seed=0, epoch=0)
-    found = [_rule_of_row(hidden[i], core.ids.mask) for i in range(len(rows))]
+    scores = []
+    for seed in range(4):
+        hidden = joint.corrupt(rows, joint.plan(rows, seed=seed, epoch=0), seed=seed, epoch=0)
+        found = [_rule_of_row(hidden[i], core.ids.mask) for i in range(len(rows))]
+        scores.append(twin.released_exact_match(rows.bio.tolist(), found))
 
     def rule(**batch: torch.Tensor) -> torch.Tensor:
         return runs_of_masks(**batch, mask=core.ids.mask)
 
     fair = evaluate(rule, shards["test"], labels=shards.labels, mean_words=25.17)
-    as_released = twin.released_exact_match(rows.bio.tolist(), found)
 
-    assert as_released == pytest.approx(released, abs=0.01)
+    assert np.mean(scores) == pytest.approx(released, abs=0.01)
     assert (fair["recall"], fair["predicted"]) == (0.0, 0)
     if corpus == "BC2GM-IOB":
         assert (fair["gold"], fair["shorter"]["rows"], fair["longer"]["rows"]) == (6325, 2411, 2627)

@@ -22,7 +22,7 @@ from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import MslmModel  # noqa: E402
 from mslm_data.torch.model.config import MslmConfig  # noqa: E402
 from mslm_data.torch.model.families import FAMILIES, find_decoder  # noqa: E402
-from mslm_data.torch.model.ranges import decode_spans, pool_spans  # noqa: E402
+from mslm_data.torch.model.ranges import decode_spans  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
 
@@ -159,8 +159,7 @@ def test_forward__is_equation_12(weights: dict[str, float]) -> None:
         hidden = model.encoder()(**of(given))[0]
 
     tags = model.detection(hidden).detach().numpy()
-    pooled = pool_spans(hidden, given["span_starts"], given["span_ends"])
-    types = model.classification(pooled).detach().numpy()
+    types = model.classification(hidden, given["span_starts"], given["span_ends"]).detach().numpy()
     arrays = {name: x.numpy() for name, x in given.items()}
     mslm, _ = twin.mask_specific(logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4)
     detection, tokens = twin.cross_entropy(tags, arrays["bio"])
@@ -414,8 +413,7 @@ def test_predict__finds_mentions_without_gold_spans(
 
     starts, ends, _ = decode_spans(expected)
     with torch.no_grad():
-        pooled = pool_spans(model.encoder()(**of(given))[0], starts, ends)
-        types = model.classification(pooled).argmax(-1)
+        types = model.classification(model.encoder()(**of(given))[0], starts, ends).argmax(-1)
     assert torch.equal(found.tags, expected)
     assert torch.equal(found.span_starts, starts)
     assert torch.equal(found.span_ends, ends)
@@ -473,7 +471,7 @@ def test_predict__disables_dropout_and_restores_training_mode() -> None:
 def test_predict__refuses_nan_tags() -> None:
     model = wrapped()
     with torch.no_grad():
-        model.detection[-1].bias[0] = float("nan")
+        model.detection.f[-1].bias[0] = float("nan")
 
     with pytest.raises(AnnotateError, match="its scores are NaN"):
         model.predict(**of(batch(4)))
@@ -484,7 +482,7 @@ def test_predict__refuses_nan_types(
 ) -> None:
     model, given, _ = tagged
     with torch.no_grad():
-        model.classification[-1].bias[0] = float("nan")
+        model.classification.f[-1].bias[0] = float("nan")
 
     with pytest.raises(AnnotateError, match="its scores are NaN"):
         model.predict(**of(given))

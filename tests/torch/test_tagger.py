@@ -164,7 +164,7 @@ def test_annotate__of_a_long_text_equals_a_short_one_far_from_its_edges() -> Non
         torch.nn.init.zeros_(layer.attention.output.dense.weight)
     torch.nn.init.zeros_(model.masked_lm.bert.embeddings.position_embeddings.weight)
     torch.manual_seed(1)
-    torch.nn.init.normal_(model.detection[-1].weight, std=5.0)
+    torch.nn.init.normal_(model.detection.f[-1].weight, std=5.0)
     sentence = "Warfarin causes haemorrhage , aspirin eases headache and pain of the liver . "
 
     (short,) = model.annotate([sentence])
@@ -195,7 +195,7 @@ TEXTS = [
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_annotate__begins_and_ends_at_words(family: str, text: str) -> None:
     model = random_model(family)
-    torch.nn.init.normal_(model.detection[-1].weight, std=5.0)
+    torch.nn.init.normal_(model.detection.f[-1].weight, std=5.0)
 
     (mentions,) = model.annotate([text])
 

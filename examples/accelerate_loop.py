@@ -81,6 +81,7 @@ def main() -> None:
     if accelerator.is_main_process:
         model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
         model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
+    accelerator.wait_for_everyone()  # until the model is written
     accelerator.end_training()
 
 

@@ -67,7 +67,7 @@ def test_wheel__contains_pipelines_and_vocab(wheel: Path) -> None:
             if path.is_file():
                 assert f"mslm_data/_shipped/{path.relative_to(ROOT).as_posix()}" in names
     assert "mslm_data/py.typed" in names
-    assert {f"mslm_data/draw/templates/{name}.html" for name in ("rows", "confidence")} <= names
+    assert {f"mslm_data/draw/templates/{name}.html" for name in ("rows", "mask_stats")} <= names
     assert {"mslm_data/look/static/page.css", "mslm_data/look/templates/page.html"} <= names
     assert {name.split("/")[0] for name in names} == {
         "mslm_data",

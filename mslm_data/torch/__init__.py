@@ -45,28 +45,30 @@ if TYPE_CHECKING:
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name.
     _MODULES = {
-        "data.collator": ["MaskingCollator"],
-        "data.loader": ["MaskedDataset"],
-        "model.callbacks": ["MaskEpochCallback"],
-        "model.flat": ["encoder_inputs"],
-        "model.heads": ["EntityClassificationHead", "EntityDetectionHead"],
-        "model.loss": ["MaskSpecificLoss"],
-        "model.model": ["MslmModel"],
-        "model.steps": ["count_tokens", "loss_weights"],
-        "model.trainer": ["MslmTrainer"],
-        "predict.bound": ["diffusion_bound"],
-        "predict.confidence": ["mention_confidence"],
-        "predict.metrics": ["evaluate", "perplexity"],
+        "EntityClassificationHead": "mslm_data.torch.model.heads",
+        "EntityDetectionHead": "mslm_data.torch.model.heads",
+        "MaskEpochCallback": "mslm_data.torch.model.callbacks",
+        "MaskSpecificLoss": "mslm_data.torch.model.loss",
+        "MaskedDataset": "mslm_data.torch.data.loader",
+        "MaskingCollator": "mslm_data.torch.data.collator",
+        "MslmModel": "mslm_data.torch.model.model",
+        "MslmTrainer": "mslm_data.torch.model.trainer",
+        "count_tokens": "mslm_data.torch.model.steps",
+        "diffusion_bound": "mslm_data.torch.predict.bound",
+        "encoder_inputs": "mslm_data.torch.model.flat",
+        "evaluate": "mslm_data.torch.predict.metrics",
+        "loss_weights": "mslm_data.torch.model.steps",
+        "mention_confidence": "mslm_data.torch.predict.confidence",
+        "perplexity": "mslm_data.torch.predict.metrics",
     }
-    _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use; without torch, say how to install it."""
-        if name not in _MODULE_OF:
+        if name not in _MODULES:
             raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
         _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")
 
-        value = getattr(importlib.import_module(f"mslm_data.torch.{_MODULE_OF[name]}"), name)
+        value = getattr(importlib.import_module(_MODULES[name]), name)
         globals()[name] = value
         return value
 

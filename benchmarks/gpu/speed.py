@@ -208,7 +208,14 @@ def train(subject: Subject, form: Form) -> Numbers:
 
     with tempfile.TemporaryDirectory() as scratch:
         trainer = make_trainer(subject, form, Path(scratch))
-        loader = trainer.get_train_dataloader
+        make_loader = trainer.get_train_dataloader
+
+        def loader() -> Any:
+            batches = make_loader()
+            if form.shape is not None:
+                batches.dataset.epoch = 0  # read outside of training, which would set it
+            return batches
+
         cached_batches: Any = [
             {name: column.to(subject.scale.device) for name, column in batch.items()}
             for batch in itertools.islice(loader(), _CACHED)
@@ -217,7 +224,7 @@ def train(subject: Subject, form: Form) -> Numbers:
         # Cached batches come first: kernels are selected and compiled in this run.
         trainer.get_train_dataloader = lambda: DataLoader(cached_batches, batch_size=None)
         alone, steps = timed(trainer, subject.scale)
-        trainer.get_train_dataloader = loader
+        trainer.get_train_dataloader = make_loader
         rate, _ = timed(trainer, subject.scale)
         batch_rate = loading_rate(loader())
 

@@ -206,7 +206,7 @@ def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
     # For bytes, characters and ids; mixes; columns of 16 and 32 bits; all columns of a batch.
     several = {"hashing find_slot", "rng name_streams", "gather gather", "pad pad"}
     assert twice <= {f"mslm_data.kernels.{name}" for name in several}
-    assert len(kernels) <= 40
+    assert len(kernels) <= 42
     assert len(compiled) < 50
 
 

@@ -29,7 +29,8 @@ from benchmarks import elsewhere, inputs
 from benchmarks.harness import AbsentError, same
 from benchmarks.report import commit, machine, markdown_table
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.epoch_plan import epoch_blocks, plan_epoch
+from mslm_data.batches.epoch_plan import plan_epoch
+from mslm_data.batches.order import EpochOrder
 
 DELAY_S = 0.05
 COPIES = 20
@@ -254,7 +255,7 @@ def _distances() -> list[tuple[str, ...]]:
     rows = []
     for name, options in orders.items():
         split = _Sharded(range(64 * 4000))
-        blocks = range(epoch_blocks(split, options, 0))
+        blocks = range(len(EpochOrder(split, options).bounds(0)) - 1)
         plans = [plan_epoch(split, options, 0, block=block) for block in blocks]
         numbers = np.concatenate([plan.rows for plan in plans]).astype(np.int64)
         both_directions = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))

@@ -111,21 +111,9 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         self._cursor.rewind()
 
-        return self._pass()
-
-    def _pass(self) -> Iterator[Batch]:
-        """Yield batches from the cursor's position to the end of its epoch."""
-        steps = self._cursor.begin(rank=self._rank, world=self._world)
-        batches = mask_batches(
-            self._split,
-            self._strategy,
-            steps,
-            options=self._options,
-            mask_epoch=self._cursor.epoch,
+        return mask_batches(
+            self._split, self._strategy, self._cursor, rank=self._rank, world=self._world
         )
-        for masked, places in batches:
-            self._cursor.count()
-            yield masked.batch(places, options=self._options)
 
     def __repr__(self) -> str:
         state = self._cursor.state_dict()

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.data.ragged import count_up, make_offsets
-from mslm_data.kernels.rng import fold_in
 from mslm_data.kernels.shuffle import shuffle
+from mslm_data.mask.rng import make_stream
 
 MAX_EPOCHS = 1 << 63
 """Epoch numbers are less than this."""
@@ -130,15 +130,6 @@ def block_rows(
                 rounds[here] = number - used // part.size
             filled = here.stop
     return numbers, rounds
-
-
-def make_stream(*names: int) -> np.uint64:
-    """Return a random stream for a sequence of numbers, by folding in one after the other."""
-    stream = np.uint64(0)
-    for name in names:
-        stream = np.uint64(fold_in(stream, name))
-
-    return stream
 
 
 def shuffled_numbers(count: int, *names: int) -> npt.NDArray[np.uint32]:

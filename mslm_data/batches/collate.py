@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, count_up, make_offsets
 from mslm_data.kernels.pad import IGNORED, pad
 from mslm_data.mask.strategy import Strategy
@@ -44,6 +43,16 @@ flat row. There are more arrays:
 * `cu_seq_lens_q`, `cu_seq_lens_k`: int32 `[R + 1]`, offsets of the original rows, for
   FlashAttention.
 * `max_length_q`, `max_length_k`: int64 `[]`, length of the longest original row."""
+
+FLAT_COLUMNS = (
+    "position_ids",
+    "sequence_ids",
+    "cu_seq_lens_q",
+    "cu_seq_lens_k",
+    "max_length_q",
+    "max_length_k",
+)
+"""Columns that only flat batches have; the last four as in the documentation of transformers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,20 +91,6 @@ class Masked:
         corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
         return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted, rates=plan.rates)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Masked]) -> Masked:
-        """Concatenate rows; rows without a rate get rate 1."""
-        has_rates = any(part.rates is not None for part in parts)
-        rates = [
-            np.ones(len(part), np.float32) if part.rates is None else part.rates for part in parts
-        ]
-        return cls(
-            examples=concatenate([part.examples for part in parts]),
-            kinds=Ragged.concatenate([part.kinds for part in parts]),
-            corrupted=Ragged.concatenate([part.corrupted for part in parts]),
-            rates=np.concatenate(rates) if has_rates else None,
-        )
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -26,12 +26,12 @@ from mslm_data.batches.blocks import (
     block_bounds,
     block_rows,
     find_parts,
-    make_stream,
     shuffled_numbers,
 )
 from mslm_data.data.ragged import count_up
 from mslm_data.kernels.packing import cut_to_budget
 from mslm_data.kernels.shuffle import shuffle
+from mslm_data.mask.rng import make_stream
 
 Int64 = npt.NDArray[np.int64]
 
@@ -114,12 +114,6 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
         tokens=np.add.reduceat(lengths[:kept], bounds_out[:-1], dtype=np.uint32),
         rounds=None if rounds is None else rounds[:kept],
     )
-
-
-def epoch_blocks(rows: Sized, options: BatchOptions, epoch: int) -> int:
-    """Return the number of blocks of an epoch."""
-    bounds = block_bounds(find_parts(rows), options, epoch=epoch, window=window_rows(rows, options))
-    return len(bounds) - 1
 
 
 def window_rows(rows: Any, options: BatchOptions) -> int:

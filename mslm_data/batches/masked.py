@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.batches.collate import Masked
+from mslm_data.batches.collate import Batch, Masked
 from mslm_data.batches.mix import with_rounds
-from mslm_data.batches.order import Step
+from mslm_data.batches.order import Cursor
 from mslm_data.data.examples import Examples
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
@@ -31,41 +29,38 @@ core.
 """
 
 
-class PlacedBatch(NamedTuple):
-    """A batch, as part of a group of rows that were masked together.
-
-    Attributes:
-        masked: Rows of the group.
-        places: int64 `[R]`, indices of the batch's rows in the group.
-    """
-
-    masked: Masked
-    places: npt.NDArray[np.int64]
-
-
 def mask_batches(
     split: Rows,
     strategy: Strategy,
-    steps: Iterator[Step],
+    cursor: Cursor,
     *,
-    options: BatchOptions,
-    mask_epoch: int,
-) -> Iterator[PlacedBatch]:
-    """Read and mask rows, many batches by one call, and yield the batches.
+    rank: int,
+    world: int,
+    static: bool = False,
+) -> Iterator[Batch]:
+    """Yield the masked batches of a rank, from the cursor's position to the end of its epoch.
 
-    The mask of a row depends on no other row, so the number of batches per call does not matter.
+    The rows of many batches are read and masked by one call. The mask of a row depends on no other
+    row, so the number of batches per call does not matter.
 
     Args:
         split: The split or mix.
         strategy: The masking strategy.
-        steps: The batches, from `Cursor.begin`.
-        options: Options of the batches; their seed is that of the masks too.
-        mask_epoch: Epoch of the masks, in `[0, 2**63)`.
+        cursor: The position, moved past each batch that is yielded. The seed of its options is that
+            of the masks too.
+        rank: The rank, in `[0, world)`.
+        world: Number of ranks.
+        static: Whether each row keeps its mask of epoch 0. Default: False.
 
     Raises:
         FetchError: A remote shard is unreachable.
         ShardError: A shard is missing or damaged.
+        ValueError: A row is longer than `batch_tokens`.
     """
+    steps = cursor.begin(rank=rank, world=world)
+    options = cursor.order.options
+    mask_epoch = 0 if static else cursor.epoch
+
     at_once = _batches_at_once(split, strategy, options)
     while group := list(islice(steps, at_once)):
         examples = split.take(np.concatenate([step.rows for step in group]))
@@ -88,7 +83,8 @@ def mask_batches(
         for step in group:
             start = stop
             stop += len(step.rows)
-            yield PlacedBatch(masked, places[start:stop])
+            cursor.count()
+            yield masked.batch(places[start:stop], options=options)
 
 
 def check_split(split: object) -> None:

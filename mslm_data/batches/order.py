@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
-from mslm_data.batches.blocks import block_bounds, block_rows, find_parts, make_stream
+from mslm_data.batches.blocks import block_bounds, block_rows, find_parts
 from mslm_data.batches.epoch_plan import EpochPlan, plan_epoch, window_rows
 from mslm_data.log import LOGGER
-from mslm_data.mask.rng import check_count
+from mslm_data.mask.rng import check_count, make_stream
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, bring, fetch_ahead
 

@@ -28,10 +28,16 @@ token, and random ids."""
 @lru_cache(maxsize=1024)
 def stream_number(path: tuple[int, ...], purpose: int) -> int:
     """Return the stream number of a path and a purpose, in `[0, 2**63)`."""
-    number = np.uint64(0)
-    for part in (*path, purpose):
-        number = np.uint64(fold_in(number, part))
-    return int(number) % 2**63
+    return int(make_stream(*path, purpose)) % 2**63
+
+
+def make_stream(*names: int) -> np.uint64:
+    """Return a random stream for a sequence of numbers, by folding in one after the other."""
+    stream = np.uint64(0)
+    for name in names:
+        stream = np.uint64(fold_in(stream, name))
+
+    return stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -399,7 +399,11 @@ class Curriculum(Strategy):
         Raises:
             ValueError: Parts last for steps or tokens, and the number was not passed to `plan`.
         """
-        unit = "step" if self.steps else "tokens" if self.tokens else "epoch"
+        unit = "epoch"
+        if self.steps:
+            unit = "step"
+        elif self.tokens:
+            unit = "tokens"
         ends = np.cumsum(self.steps or self.tokens or self.epochs)
         return int(np.searchsorted(ends, rng.at(unit), side="right"))
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from mslm_data.batches import epoch_plan as plan_module
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.blocks import EpochPart, block_bounds, block_rows
-from mslm_data.batches.epoch_plan import WINDOW, EpochPlan, epoch_blocks, plan_epoch, window_rows
+from mslm_data.batches.epoch_plan import WINDOW, EpochPlan, plan_epoch, window_rows
+from mslm_data.batches.order import EpochOrder
 from tests.reference import mix as reference_mix
 from tests.reference import order as reference
 from tests.support.row_lengths import RowLengths
@@ -45,7 +46,7 @@ splits_of_a_mix = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), min
 
 
 def plans(rows: RowLengths, options: BatchOptions, epoch: int) -> list[EpochPlan]:
-    count = epoch_blocks(rows, options, epoch)
+    count = len(EpochOrder(rows, options).bounds(epoch)) - 1
     return [plan_epoch(rows, options, epoch, block=block) for block in range(count)]
 
 

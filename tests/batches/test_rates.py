@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.batches.collate import Batch, Masked
+from mslm_data.batches.collate import Batch
 from mslm_data.shard.split import Rows
 from tests import made
-from tests.generate import fixed_examples
 
 DIFFUSION = md.strategy("diffusion", units="mentions")
 
@@ -75,14 +74,3 @@ def test_batches__of_other_strategies_have_no_rates(folder: Path) -> None:
     (batch, *_) = md.Batches(md.load(folder)["train"], "joint", batch_size=4)
 
     assert "mask_rates" not in batch
-
-
-def test_concatenate__rows_without_a_rate_get_one() -> None:
-    with_rates = Masked.by_strategy(fixed_examples(2), DIFFUSION, seed=0, epoch=0)
-    without = Masked.by_strategy(fixed_examples(3), md.strategy("joint"), seed=0, epoch=0)
-
-    both = Masked.concatenate([with_rates, without])
-    assert both.rates is not None
-    assert with_rates.rates is not None
-    assert both.rates.tolist() == [*with_rates.rates.tolist(), 1, 1, 1]
-    assert Masked.concatenate([without, without]).rates is None

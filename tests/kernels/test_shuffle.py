@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.blocks import make_stream, shuffled_numbers
+from mslm_data.batches.blocks import shuffled_numbers
 from mslm_data.kernels.shuffle import shuffle
+from mslm_data.mask.rng import make_stream
 from tests.kernels.fairness import is_fair
 from tests.reference import order as reference
 

@@ -495,10 +495,6 @@ def _find_texts(sample: Sample) -> list[str]:
     return []
 
 
-def _first_texts(folder: Path) -> Iterator[Path]:
-    return itertools.islice(folder.glob("*.txt"), _TRIED_TEXTS)
-
-
 def _folders(folder: Path) -> Iterator[Path]:
     try:
         paths = sorted(folder.iterdir())

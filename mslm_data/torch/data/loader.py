@@ -231,17 +231,17 @@ class MaskedLoader:
     def _pass(self) -> Iterator[dict[str, Tensor]]:
         """Yield batches from the cursor's position to the end of its epoch."""
         rank, world = self._ranks()
-        steps = self._cursor.begin(rank=rank, world=world)
-        masked_batches = mask_batches(
-            self.dataset.split,
-            self.dataset.strategy,
-            steps,
-            options=self.options,
-            mask_epoch=0 if self.dataset.static else self._cursor.epoch,
+        dataset = self.dataset
+        batches = mask_batches(
+            dataset.split,
+            dataset.strategy,
+            self._cursor,
+            rank=rank,
+            world=world,
+            static=dataset.static,
         )
-        for masked, places in masked_batches:
-            self._cursor.count()
-            batch = to_tensors(masked.batch(places, options=self.options), self._columns)
+        for arrays in batches:
+            batch = to_tensors(arrays, self._columns)
             if self._pin_memory:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mslm_data.batches.collate import Batch
+from mslm_data.batches.collate import FLAT_COLUMNS, Batch
 from mslm_data.registry import check_names, did_you_mean
 
 COLUMNS = (
@@ -23,12 +23,7 @@ COLUMNS = (
     "span_labels",
     "keys",
     "doc_labels",
-    "position_ids",
-    "sequence_ids",
-    "cu_seq_lens_q",
-    "cu_seq_lens_k",
-    "max_length_q",
-    "max_length_k",
+    *FLAT_COLUMNS,
 )
 """Names of a batch's arrays; see `mslm_data.batches.collate.Batch` for dtypes and shapes."""
 

@@ -43,16 +43,6 @@ else:
 FLAT = "mslm_flat"
 """Name of this attention in transformers."""
 
-FLAT_COLUMNS = (
-    "position_ids",
-    "sequence_ids",
-    "cu_seq_lens_q",
-    "cu_seq_lens_k",
-    "max_length_q",
-    "max_length_k",
-)
-"""Columns that only flat batches have; the last four as in the documentation of transformers."""
-
 _FROM_ZERO = ("albert", "bert", "distilbert", "electra", "modernbert")
 """Model families with position ids from 0."""
 _AFTER_PADDING = ("camembert", "roberta", "xlm-roberta")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
+from mslm_data.batches.collate import FLAT_COLUMNS
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_starts import WordStarts
 from mslm_data.errors import PushError, TokenizerError
@@ -25,7 +26,7 @@ from mslm_data.torch.model import saved
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
 from mslm_data.torch.model.families import check_decoder, find_decoder
-from mslm_data.torch.model.flat import FLAT_COLUMNS, encoder_inputs, use_flat_attention
+from mslm_data.torch.model.flat import encoder_inputs, use_flat_attention
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
 from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
 from mslm_data.torch.model.loss import MaskSpecificLoss, check_weights

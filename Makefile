@@ -8,7 +8,7 @@ HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 # Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs demo test pytest test-long check bench bench-all gpu soak fuzz lock release publish clean
+.PHONY: demo test test-long check docs bench lock pytest bench-all gpu soak fuzz clean
 
 demo: .venv-demo/ready  ## Build the shipped samples, and show rows of one under joint masking.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -24,11 +24,14 @@ PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 test: .venv/ready  ## Style, types, layers, and the tests of every promise, on all cores: minutes.
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line check pytest
 
-pytest: .venv/ready
-	$(PYTEST)
-
-test-long: .venv/ready  ## The rest, and all properties on many examples: half an hour.
+test-long: .venv/compiled  ## The rest, and all properties on many examples: half an hour.
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile long
+
+# Byte code of 7,000 modules, and kernels: by one process, while types are checked. All workers would
+# compile the same modules at the same time.
+.venv/compiled: .venv/ready
+	$(BIN)/pytest -qq -k test_slips
+	touch $@
 
 check: .venv/ready
 	$(BIN)/ruff check
@@ -36,34 +39,12 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs/results/speed.md.
-	-@$(MAKE) --no-print-directory .venv-peers/ready
-	.venv-bench/bin/python -m benchmarks
-
-bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
-	.venv-bench/bin/python -m benchmarks.growth
-	.venv-bench/bin/python -m benchmarks.faults
-
-# On a machine with a card nothing is fetched: its own Python has torch, and a folder may hold wheels.
-gpu: PYTHON := python3
-gpu:  ## Test and measure on an NVIDIA card in eight minutes: benchmarks/gpu/README.md.
-	test ! -d wheels || $(PYTHON) -m $(INSTALL) --no-index --no-deps --upgrade --target out/wheels wheels/*.whl
-	PYTHONPATH=$(CURDIR)/out/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu $(if $(OUT),--out $(OUT))
-
-soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: docs/results/soak.md.
-	.venv-bench/bin/python -m benchmarks.soak
-
-fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
-	.venv-fuzz/bin/python -m tests.fuzz
-
 docs: .venv-docs/ready  ## Build the manual into out/manual; its references are made from the code.
 	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going -b html docs out/manual
 
-release: .venv-release/ready  ## Check, build and describe a release; print how it is published.
-	.venv-release/bin/python tools/release.py
-
-publish: .venv-release/ready  ## The same, then tag, attest and upload it.
-	.venv-release/bin/python tools/release.py --publish
+bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs/results/speed.md.
+	-@$(MAKE) --no-print-directory .venv-peers/ready
+	.venv-bench/bin/python -m benchmarks
 
 lock: .venv-release/ready  ## Pin what tests and releases need, with hashes: tools/requirements/README.md.
 	$(LOCK) --group build --output-file tools/requirements/build.txt
@@ -78,6 +59,26 @@ OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit \
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see tools/requirements/README.md' \
 	.venv-release/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--constraint tools/constraints.txt
+
+# Needed less often --------------------------------------------------------------------------------
+
+pytest: .venv/compiled
+	$(PYTEST)
+
+bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
+	.venv-bench/bin/python -m benchmarks growth faults
+
+# On a machine with a card nothing is fetched: its own Python has torch, and a folder may hold wheels.
+gpu: PYTHON := python3
+gpu:  ## Test and measure on an NVIDIA card in eight minutes: benchmarks/gpu/README.md.
+	test ! -d wheels || $(PYTHON) -m $(INSTALL) --no-index --no-deps --upgrade --target out/wheels wheels/*.whl
+	PYTHONPATH=$(CURDIR)/out/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu $(if $(OUT),--out $(OUT))
+
+soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: docs/results/soak.md.
+	.venv-bench/bin/python -m benchmarks soak
+
+fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
+	.venv-fuzz/bin/python -m tests.fuzz
 
 # A requirements file names all that is needed, so nothing else is resolved or fetched. Most modules
 # are never imported, so they are compiled when they are.
@@ -106,6 +107,7 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see tools/requirements/README.md' 
 .venv-bench/ready: pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/$(INSTALL) --constraint tools/constraints.txt --editable '.[bench]'
+	.venv-bench/bin/$(INSTALL) --no-deps nemo-automodel==0.7.0  # its masks need torch alone
 	touch $@
 
 .venv-docs/ready: pyproject.toml tools/constraints.txt

@@ -1,18 +1,14 @@
 """Write a concept table of realistic size: diseases and drugs with their names.
 
-`python -m benchmarks.concepts --out concepts.csv`
-
 Names come from the Disease Ontology and DrugBank's open vocabulary if the folder of real data has
 both, else from the shipped sample and a generator. Equal arguments give equal bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import random
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -171,18 +167,3 @@ def _distinct(names: Sequence[str] | Iterator[str]) -> tuple[str, ...]:
     """Return distinct names of at least two characters, without `|`, the table's separator."""
     stripped = (name.strip() for name in names)
     return tuple(dict.fromkeys(name for name in stripped if len(name) > 1 and "|" not in name))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse the command line and write the table."""
-    parser = argparse.ArgumentParser(description="Write a large table of concepts.")
-    parser.add_argument("--names", type=int, default=NAMES)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args(arguments)
-
-    print(write(options.out, names=options.names))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,16 +1,16 @@
-"""Masks of masked diffusion against `dllm` and NeMo Automodel: speed, and a chi-square test.
+"""Masks of masked diffusion against NeMo Automodel: speed, and a chi-square test.
 
 `python -m benchmarks diffusion`
 
-Both peers draw a rate per row and a Bernoulli variable per token with torch's generator, on padded
-batches. As neither can be installed in this environment, their algorithms are rewritten here after
-`dllm/core/trainers/mdlm.py` and `nemo_automodel/components/datasets/dllm/corruption.py`.
+The peer draws a rate per row and a Bernoulli variable per token with torch's generator, on padded
+batches. `pip install --no-deps nemo-automodel` is enough: its corruption needs torch alone.
 
 Dimensions: B rows in a batch, L tokens in a padded row, N rows in total.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ from torch import Tensor
 
 import mslm_data as md
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Results, in_turn, make_row
+from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, unless_absent
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy, mask
 from mslm_data.data.examples import Examples
@@ -31,10 +31,9 @@ from mslm_data.mask.strategy import Strategy
 
 _BATCH = 32
 _TENTHS = 10
-_LOW = 0.001
 
 Corrupted = tuple[Tensor, Tensor, Tensor]
-"""Corrupted ids `[B, L]`, whether each is masked `[B, L]`, and the rate of each row `[B]`."""
+"""Corrupted ids, whether each is masked, and its rate, each `[B, L]`."""
 Corruption = Callable[[Tensor, Tensor, int], Corrupted]
 
 
@@ -46,26 +45,33 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
     our_law = _format_chi_square(*chi_square(*_count_strategy(examples)))
     tokens = len(examples.input_ids.values)
-    results = Results(inputs=[f"Diffusion: {rows:,} rows, {tokens:,} tokens"])
-    for units in ("tokens", "words", "mentions"):
-        for name, corrupt in (("dllm", as_dllm), ("NeMo Automodel", as_automodel)):
-            rates = _in_turn(md.strategy("diffusion", units=units), corrupt, examples, batches)
-            their_law = _format_chi_square(
-                *chi_square(*_count_peer(corrupt, batches, examples.ids.mask))
+
+    def measure() -> list[Row]:
+        corruption = importlib.import_module("nemo_automodel.components.datasets.dllm.corruption")
+        corrupt_uniform: Corruption = corruption.corrupt_uniform
+        their_law = _format_chi_square(
+            *chi_square(*_count_peer(corrupt_uniform, batches, examples.ids.mask))
+        )
+        what = (
+            "rates, plan and corruption by one call on one core; the peer is `corrupt_uniform` of "
+            f"NeMo Automodel, of single tokens, in torch, on batches of {_BATCH} rows that are "
+            "padded tensors already; the limit is `ndarray.copy` of ids, word numbers and kinds. "
+            f"Masks against rates of single tokens: ours {our_law}, theirs {their_law}."
+        )
+        return [
+            make_row(
+                f"diffusion by {units}, beside NeMo Automodel",
+                _in_turn(md.strategy("diffusion", units=units), corrupt_uniform, examples, batches),
+                unit="rows",
+                what=what,
             )
-            results.rows.append(
-                make_row(
-                    f"diffusion by {units}, beside {name}",
-                    rates,
-                    unit="rows",
-                    what="rates, plan and corruption by one call on one core; the peer has what "
-                    f"{name} does to single tokens, in torch, on batches of {_BATCH} rows that are "
-                    "padded tensors already; the limit is `ndarray.copy` of ids, word numbers and "
-                    f"kinds. Masks against rates of single tokens: ours {our_law}, theirs "
-                    f"{their_law}.",
-                )
-            )
-    return results
+            for units in ("tokens", "words", "mentions")
+        ]
+
+    return Results(
+        rows=unless_absent("diffusion, beside NeMo Automodel", measure),
+        inputs=[f"Diffusion: {rows:,} rows, {tokens:,} tokens"],
+    )
 
 
 def _in_turn(
@@ -84,37 +90,6 @@ def _in_turn(
         "limit": Contestant(call=lambda _: copy(examples), work=rows, repeat=8),
     }
     return in_turn(contestants, rounds=5)
-
-
-def as_dllm(ids: Tensor, maskable: Tensor, mask_id: int) -> Corrupted:
-    """Corrupt a batch like `MDLMTrainer.compute_loss` of dllm with the linear schedule.
-
-    Args:
-        ids: `[B, L]`.
-        maskable: Whether each token can be masked, `[B, L]`.
-        mask_id: Id of `[MASK]`.
-    """
-    rows, width = ids.shape
-    times = _LOW + (1 - _LOW) * torch.rand(rows)
-
-    # Tokens are masked with probability 1 - alpha(t), where alpha(t) = 1 - t.
-    token_rates = (1.0 - (1 - times)).unsqueeze(1).expand(rows, width)
-    masked = (torch.rand((rows, width)) < token_rates) & maskable
-
-    # dllm also computes the weights, 1 / t, for all tokens.
-    (1 / times).unsqueeze(1).repeat(1, width)
-    return torch.where(masked, mask_id, ids), masked, times
-
-
-def as_automodel(ids: Tensor, maskable: Tensor, mask_id: int) -> Corrupted:
-    """Corrupt a batch like `corrupt_uniform` of NeMo Automodel. See `as_dllm`."""
-    rows, width = ids.shape
-    chances = (1 - _LOW) * torch.rand((rows,)) + _LOW
-    token_rates = chances[:, None].expand(rows, width)
-    masked = (torch.rand((rows, width)) < token_rates) & maskable.bool()
-    corrupted = torch.where(masked, mask_id, ids)
-    token_rates.float()
-    return corrupted, masked, chances
 
 
 def chi_square(
@@ -157,7 +132,7 @@ def _count_peer(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     torch.manual_seed(0)
     corrupted_batches = [(corrupt(ids, maskable, mask_id), maskable) for ids, maskable in batches]
-    rates = torch.cat([rates for (_, _, rates), _ in corrupted_batches]).double().numpy()
+    rates = torch.cat([rates[:, 0] for (_, _, rates), _ in corrupted_batches]).double().numpy()
     masked = torch.cat([masked.sum(1) for (_, masked, _), _ in corrupted_batches]).numpy()
     return rates, masked, torch.cat([maskable.sum(1) for _, maskable in corrupted_batches]).numpy()
 

@@ -73,7 +73,7 @@ def write(name: str, scratch: Path) -> None:
     log = scratch / f"{name}.log"
     with log.open("w") as file:
         done = subprocess.run(
-            _command("write", name, scratch),
+            command("write", name, str(scratch)),
             cwd=ROOT,
             env=_env(scratch, name),
             stderr=file,
@@ -96,7 +96,7 @@ def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0
     log = scratch / f"{name}.log"
     with log.open("w") as file:
         process = subprocess.Popen(
-            _command("read", name, scratch, collates, str(workers)),
+            command("read", name, str(scratch), collates, str(workers)),
             cwd=ROOT,
             env=_env(scratch, name),
             stdin=subprocess.PIPE,
@@ -115,8 +115,9 @@ def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0
         process.wait()
 
 
-def _command(verb: str, name: str, scratch: Path, *rest: str) -> list[str]:
-    return [str(PYTHON), "-m", "benchmarks.streamers", verb, name, str(scratch), *rest]
+def command(*arguments: str) -> list[str]:
+    """Return the command line of `benchmarks.streamers` in the peers' environment."""
+    return [str(PYTHON), "-m", "benchmarks.streamers", *arguments]
 
 
 def _env(scratch: Path, name: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import datasets
 from transformers import BertTokenizer
 
-from benchmarks import folders, reading
+from benchmarks import folders
 from benchmarks.harness import (
     Contestant,
     Goal,
@@ -26,12 +26,15 @@ from benchmarks.harness import (
 from benchmarks.inputs import Inputs, longer, read, write
 from benchmarks.script import continued_labels, tokenize_and_align_labels
 from mslm_data.data.bio import tag_names
+from mslm_data.data.document import Part, SetAside
+from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import EncodeOptions
 from mslm_data.segment.given import GivenSentences
+from mslm_data.source.formats.conll import Conll
 
 _LONG = 400
 """Minimum number of words of a long document."""
@@ -65,7 +68,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     tokenizer = tokenizers.load_tokenizer(str(inputs.vocab))
     theirs = _usual_tokenizer(inputs)
 
-    documents = reading.documents(path)
+    documents = _documents(path)
     sentences = GivenSentences().sentences(documents)
     labels = sorted(documents.mentions.used_labels())
     numbers = {label: number for number, label in enumerate(labels)}
@@ -152,6 +155,18 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
         peer=theirs,
         why="ids and word numbers of 32 bits and tags of 16, as the layout promises, are ten bytes",
     )
+
+
+def _documents(path: Path) -> Documents:
+    """Read documents by source `conll`.
+
+    Raises:
+        ValueError: A line is broken.
+    """
+    (parsed,) = Conll().batches(Part(str(path)))
+    if isinstance(parsed, SetAside):
+        raise ValueError(f"{parsed.place}: {parsed.reason.text}")
+    return parsed
 
 
 def _usual_tokenizer(inputs: Inputs) -> Any:

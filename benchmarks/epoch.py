@@ -41,13 +41,7 @@ from benchmarks import folders
 from benchmarks.harness import MET, MISSED, Goal, Results, Row, make_row, row_at_most
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.api.loading import Shards, load
-from mslm_data.batches.batches import Batches
-from mslm_data.torch import (
-    MaskedDataset,
-    MslmModel,
-    MslmTrainer,
-    encoder_inputs,
-)
+from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer, encoder_inputs
 
 
 def _shape(*, layers: int, width: int, heads: int) -> dict[str, int]:
@@ -234,25 +228,6 @@ def _outside_row(title: str, measured_by_form: Sequence[Measured]) -> Row:
     )
 
 
-def _padding(shards: Shards) -> Row:
-    """Compare the share of padding of bucketed batches with that of rows in random order."""
-    return row_at_most(
-        "padding of bucketed batches",
-        _padding_percent(shards, batch_tokens=4_096, bucketed=True),
-        7,
-        unit="%",
-        what="rows of similar length, 4,096 tokens a step, over a whole epoch; the peer is batches "
-        "of 32 rows in random order, each padded to its longest. Less is better.",
-        peer=_padding_percent(shards, batch_size=32, bucketed=False),
-    )
-
-
-def _padding_percent(shards: Shards, **shape: Any) -> float:
-    """Return the percentage of padding in an epoch."""
-    masks = [batch["attention_mask"] for batch in Batches(shards["train"], "bert", **shape)]
-    return 100 * (1 - sum(int(mask.sum()) for mask in masks) / sum(mask.size for mask in masks))
-
-
 def _losses(shards: Shards) -> Row:
     """Compare losses after equal steps on the same rows. Masks have the same distribution."""
     about: dict[str, Any] = {
@@ -361,7 +336,7 @@ def _trainer(turn: Turn, shards: Shards) -> Measured:
 
 def _peer(turn: Turn, shards: Shards) -> Measured:
     """Train a plain masked LM by transformers' Trainer, like `run_mlm`."""
-    from benchmarks.batches import usual_table
+    from benchmarks.folders import usual_table
 
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_file=str(shards.tokenizer),

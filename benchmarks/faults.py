@@ -1,17 +1,15 @@
 """Kill builds at random, and compare the folders with those of undisturbed builds.
 
-`python -m benchmarks.faults --kills 200`
+`python -m benchmarks faults`
 
 For each source and engine, a build is killed 1 to `AT_ONCE` times and restarted by the same
 command, until it succeeds. Its folder must equal that of an undisturbed build byte for byte. A kill
 hits the main process or a descendant: a worker, the fork server, or an actor of a local Ray
-cluster. Writes docs/results/faults.md, with the cost of the crash precautions as a share of the
-build time.
+cluster. The page has the cost of the crash precautions too, as a share of the build time.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import random
@@ -20,7 +18,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,19 +28,20 @@ from unittest.mock import patch
 
 from benchmarks import inputs as corpora
 from benchmarks import notes
-from benchmarks.report import commit, machine, markdown_table
+from benchmarks.harness import Results, Table
+from benchmarks.inputs import Inputs
 from benchmarks.watch import descendants
 from mslm_data._optional import load
 
 AT_ONCE = 4
 """Maximum number of kills of a build."""
-ROUNDS = 7
 
-_ABOUT = """# Builds that are killed
-
-Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at random
-moments, once to {at_once} times, and started again by the same command; then its bytes were
-compared with those of a build in peace. {kills} kills, seed {seed}, commit {commit}.
+_ABOUT = """
+Each folder's build was killed with SIGKILL at random moments, once to {at_once} times, and started
+again by the same command; then its bytes were compared with those of an undisturbed build. {kills}
+kills, seed {seed}. What the precautions (syncs, locks, checksums read again) cost a build of
+BC2GM's sentences with one worker: {median:.1f} % of its time (median of {rounds} rounds in
+turn; from {lowest:.1f} to {highest:.1f} %).
 """
 _COLUMNS = {
     "folders": "folders",
@@ -53,10 +51,6 @@ _COLUMNS = {
     "equal": "equal folders",
 }
 """Key of the counts -> title of its column."""
-_ABOUT_COST = """
-What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one
-worker: {median} % of its time (median of {rounds} rounds in turn; {lowest} to {highest} %).
-"""
 
 
 class Case(NamedTuple):
@@ -73,49 +67,74 @@ class Case(NamedTuple):
     words: tuple[str, ...]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill builds, compare their folders and write the page. Returns 1 if a folder differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--engines", nargs="+", default=["local 1", "local 2", "local 4", "ray 2"])
-    parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "faults.md")
-    options = parser.parse_args(arguments)
+def run(
+    inputs: Inputs,
+    scratch: Path,
+    *,
+    kills: int = 200,
+    seed: int = 0,
+    engines: Sequence[str] = ("local 1", "local 2", "local 4", "ray 2"),
+    rounds: int = 7,
+) -> Results:
+    """Kill builds, and compare their folders.
 
-    rng = random.Random(options.seed)
-    with (
-        tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder,
-        _cluster(options.engines) as raylet,
-    ):
-        scratch = Path(folder)
-        cases = _cases(scratch, options.engines)
-        tables = _undisturbed(cases, scratch)
-
-        counts = {case: Counter[str]() for case in cases}
+    Args:
+        inputs: Corpus of the builds.
+        scratch: Scratch folder.
+        kills: Minimum number of kills.
+        seed: Seed of moments and targets.
+        engines: Engines, each with a number of workers.
+        rounds: Number of builds to find the cost of the precautions.
+    """
+    rng = random.Random(seed)
+    cases = _cases(inputs, scratch, engines)
+    counts = {case: Counter[str]() for case in cases}
+    with _cluster(engines) as raylet:
+        expected = _undisturbed(cases, scratch)
         turn = 0
-        while sum(count["leader"] + count["below"] for count in counts.values()) < options.kills:
+        while sum(count["leader"] + count["below"] for count in counts.values()) < kills:
             case = cases[turn % len(cases)]
-            seconds, expected = tables[case.source]
+            seconds, digest = expected[case.source]
             _disturb(case, scratch / "out", rng, seconds, counts[case], raylet)
 
             counts[case]["folders"] += 1
-            counts[case]["equal"] += tree(scratch / "out") == expected
+            counts[case]["equal"] += tree(scratch / "out") == digest
             shutil.rmtree(scratch / "out")
 
             turn += 1
             print(
                 f"{case.source}, {case.engine}: {dict(counts[case])}", file=sys.stderr, flush=True
             )
-        page = _page(counts, _cost(scratch), options.seed)
 
-    options.out.write_text(page, encoding="utf-8")
-    print(page)
-    return 0 if all(count["folders"] == count["equal"] for count in counts.values()) else 1
+    median, lowest, highest = (100 * (ratio - 1) for ratio in _cost(inputs, scratch, rounds))
+    about = _ABOUT.format(
+        at_once=AT_ONCE,
+        kills=sum(count["leader"] + count["below"] for count in counts.values()),
+        seed=seed,
+        median=median,
+        rounds=rounds,
+        lowest=lowest,
+        highest=highest,
+    )
+    rows = [
+        (case.source, case.engine, *(count[key] for key in _COLUMNS))
+        for case, count in counts.items()
+    ]
+    header = ("source", "engine, workers", *_COLUMNS.values())
+    failures = [
+        f"{case.source}, {case.engine}: {count['folders'] - count['equal']} folders differ"
+        for case, count in counts.items()
+        if count["folders"] != count["equal"]
+    ]
+    return Results(
+        about=about,
+        tables=[Table(header=header, rows=rows, align="ll" + "r" * len(_COLUMNS))],
+        failures=failures,
+    )
 
 
-def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
+def _cases(corpus: Inputs, scratch: Path, engines: Sequence[str]) -> list[Case]:
     """Write the corpora, and return a case for each corpus and engine."""
-    corpus = corpora.find(scratch)
     tagged = scratch / "blurb"
     tagged.mkdir()
     corpora.write(tagged / "train.tsv", corpora.read(corpus.train)[:4000])
@@ -255,7 +274,7 @@ def tree(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _cost(scratch: Path) -> tuple[float, float, float]:
+def _cost(inputs: Inputs, scratch: Path, rounds: int) -> tuple[float, float, float]:
     """Time builds with crash precautions and without (see `careless`).
 
     Returns:
@@ -267,7 +286,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     pipeline = read("blurb/bc2gm", sets=["shard.input_bytes=1000000"])
     tokenizer = load_tokenizer(str(corpora.ROOT / "vocab" / "sample" / "vocab.txt"))
-    shutil.copy(corpora.find(scratch).train, scratch / "blurb" / "train.tsv")
+    shutil.copy(inputs.train, scratch / "blurb" / "train.tsv")
 
     def seconds() -> float:
         start = time.perf_counter()
@@ -282,7 +301,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     # An untimed build, to compile kernels.
     seconds()
-    ratios = sorted(seconds() / careless_seconds() for _ in range(ROUNDS))
+    ratios = sorted(seconds() / careless_seconds() for _ in range(rounds))
     return statistics.median(ratios), ratios[0], ratios[-1]
 
 
@@ -292,38 +311,13 @@ def careless() -> Iterator[None]:
 
     Files are not synced, checksums not read again, and the parts of inputs not hashed.
     """
-    from mslm_data.builds import folder, scan, unit
+    from mslm_data.builds import finish, folder, plan, scan, unit
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(os, "fsync", lambda _: None))
-        stack.enter_context(patch.object(scan, "digest_part", lambda *_: ""))
         stack.enter_context(patch.object(unit, "check_unchanged", lambda *_: None))
-        stack.enter_context(patch.object(folder, "is_whole", lambda path, _: path.is_file()))
+        for module in (scan, plan):
+            stack.enter_context(patch.object(module, "digest_part", lambda *_: ""))
+        for module in (folder, finish):
+            stack.enter_context(patch.object(module, "is_whole", lambda path, _: path.is_file()))
         yield
-
-
-def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
-    kills = sum(count["leader"] + count["below"] for count in counts.values())
-    median, lowest, highest = (f"{(ratio - 1) * 100:.1f}" for ratio in cost)
-
-    table = markdown_table(
-        ("source", "engine, workers", *_COLUMNS.values()),
-        [
-            (case.source, case.engine, *(count[key] for key in _COLUMNS))
-            for case, count in counts.items()
-        ],
-        align="lllllll",
-    )
-    return "\n".join(
-        [
-            _ABOUT.format(at_once=AT_ONCE, kills=kills, seed=seed, commit=commit(corpora.ROOT)),
-            *[f"* {line}" for line in machine()],
-            "",
-            *table,
-            _ABOUT_COST.format(median=median, rounds=ROUNDS, lowest=lowest, highest=highest),
-        ]
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

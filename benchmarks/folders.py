@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
 from mslm_data import pipeline
@@ -67,3 +68,24 @@ def build_sentences(
         workers=1,
     )
     return load(out)
+
+
+def usual_table(shards: Shards, scratch: Path) -> Any:
+    """Store the first rows like transformers' `run_mlm` example, and load them from disk."""
+    import datasets
+
+    ids = shards["train"].examples(0, min(20_000, len(shards["train"]))).input_ids.tolist()
+    datasets.Dataset.from_list([tokenizer_columns(row) for row in ids]).save_to_disk(
+        str(scratch / "usual")
+    )
+    return datasets.load_from_disk(str(scratch / "usual"))
+
+
+def tokenizer_columns(ids: list[int]) -> dict[str, list[int]]:
+    """Return the columns of a tokenizer called with `return_special_tokens_mask=True`."""
+    return {
+        "input_ids": ids,
+        "token_type_ids": [0] * len(ids),
+        "attention_mask": [1] * len(ids),
+        "special_tokens_mask": [1, *[0] * (len(ids) - 2), 1],
+    }

@@ -1,32 +1,30 @@
 """Time and memory from ten thousand rows to ten million.
 
-`python -m benchmarks.growth`
+`python -m benchmarks growth`
 
 For each size, a generated corpus is built with each number of workers, counted by `mask-stats`, and
 read for an epoch of shuffled, masked batches. All are timed as whole commands. Memory excludes
-pages of memory-mapped shards, which the system can reclaim. Writes docs/results/growth.md, with the
-serial share of builds and the speed-up expected on `CORES` cores.
+pages of memory-mapped shards, which the system can reclaim. The page has the serial share of builds
+and the speed-up expected on `CORES` cores.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import inputs as corpora
-from benchmarks.report import commit, machine, markdown_table
+from benchmarks.harness import Results, Table
+from benchmarks.inputs import Inputs
 from benchmarks.watch import Figure, watched
 
-SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
-WORKERS = (1, 2)
 BLOCK = 10_000
 """Sentences of a file."""
 BLOCKS = 25
@@ -46,36 +44,31 @@ use = "conll"
 [segment]
 use = "given"
 """
-
-_ABOUT_BUILDS = """# How cost grows
-
-Written by `python -m benchmarks.growth`: generated sentences, each work a whole command, start-up
-included. Every corpus was built {times} with each number of workers, to equal folders. CPU time and
-memory are of all processes together, memory at its peak: pages that processes share count once,
-pages of mapped files not at all.
-
-## Builds
+_EPOCH = """
+import json, sys
+import mslm_data as md
+batches = md.Batches(md.load(sys.argv[1])["train"], "joint", batch_size=32)
+print(json.dumps({"sequences": sum(len(batch["input_ids"]) for batch in batches)}))
 """
-_ABOUT_READING = """
-## Reading
 
-An epoch is all batches of 32 of `joint`, shuffled.
+_ABOUT = """
+Generated sentences, each work a whole command, start-up included. CPU time and memory are of all
+processes together, memory at its peak: pages that processes share count once, pages of mapped files
+not at all.
 """
-_ABOUT_MANY_CORES = """
-## What is not divided among workers
-
+_ABOUT_SCALING = """
 By Amdahl's law a build takes *s + p / n* seconds with *n* workers: *s* is what no further worker
 shortens, *p* is what is divided among them. Together they are the time with one worker. The serial
 share is *s / (s + p)*. On {cores} cores a build is at most *(s + p) / (s + p / {cores})* times as
 fast as with one worker. Here *s* is found in three ways.
 
 * By times: the law is fitted to the wall times above. With one worker and two, *s* is twice the
-  second time less the first. So it includes what cores take from each other: memory, disk, clock.
+second time less the first. So it includes what cores take from each other: memory, disk, clock.
 * By looking: the seconds of the build with {most} workers in which fewer than two of its processes
-  computed or could, looked at twenty times a second. They are start-up, planning, the end, waiting
-  for the disk, and the last work unit.
+computed or could, looked at twenty times a second. They are start-up, planning, the end, waiting
+for the disk, and the last work unit.
 * Of the program: the same, less the seconds in which one of the processes waited for the disk. A
-  machine with more cores has a disk of its own, so this is what the program itself allows.
+machine with more cores has a disk of its own, so this is what the program itself allows.
 
 The law does not know how many work units there are: {cores} workers need as many, and several times
 as many to end at about the same time.
@@ -104,36 +97,29 @@ class Measured(NamedTuple):
     epoch: Figure
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all sizes and write the page. `--epoch FOLDER` reads an epoch in a child process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
-    parser.add_argument(
-        "--rounds", type=int, default=1, help="Number of builds, of which the median is taken."
-    )
-    parser.add_argument("--scratch", type=Path, help="Scratch folder; 900 bytes per sentence.")
-    parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "growth.md")
-    parser.add_argument("--epoch", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+def run(
+    inputs: Inputs,  # noqa: ARG001 - corpora of all sizes are generated from the samples
+    scratch: Path,
+    *,
+    sizes: Sequence[int] = (10_000, 100_000, 1_000_000, 10_000_000),
+    workers: Sequence[int] = (1, 2),
+    rounds: int = 1,
+) -> Results:
+    """Measure all sizes.
 
-    if options.epoch:
-        return _epoch(options.epoch)
-
+    Args:
+        inputs: Unused.
+        scratch: Scratch folder; 900 bytes per sentence.
+        sizes: Numbers of sentences.
+        workers: Numbers of workers.
+        rounds: Number of builds with each, of which the median is taken.
+    """
     measurements = []
-    for size in options.sizes:
-        with tempfile.TemporaryDirectory(prefix="mslm-growth-", dir=options.scratch) as folder:
-            measured = measure(
-                size, Path(folder), workers=sorted(options.workers), rounds=options.rounds
-            )
-        measurements.append(measured)
-        for cells in _build_rows(measured):
-            print(*cells, sep=" | ", file=sys.stderr, flush=True)
-
-    text = page(measurements, rounds=options.rounds)
-    options.out.write_text(text, encoding="utf-8")
-    print(text)
-    return 0
+    for size in sizes:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            measurements.append(measure(size, Path(folder), workers=sorted(workers), rounds=rounds))
+        print(f"{size:,} sequences are measured", file=sys.stderr, flush=True)
+    return Results(about=_ABOUT, tables=tables(measurements, rounds=rounds))
 
 
 def measure(size: int, scratch: Path, *, workers: Sequence[int], rounds: int) -> Measured:
@@ -176,7 +162,7 @@ def measure(size: int, scratch: Path, *, workers: Sequence[int], rounds: int) ->
         raise RuntimeError(f"build of {size:,}: expected equal folders with any number of workers")
 
     stats = watched(["-m", "mslm_data", "mask-stats", str(out), "--json"])
-    epoch = watched(["-m", "benchmarks.growth", "--epoch", str(out)])
+    epoch = watched(["-c", _EPOCH, str(out)])
     return Measured(
         sentences=size,
         tokens=json.loads(stats.printed)["tokens"],
@@ -209,16 +195,6 @@ def _middle(figures: Sequence[Figure]) -> Figure:
     return sorted(figures, key=lambda figure: figure.seconds)[(len(figures) - 1) // 2]
 
 
-def _epoch(folder: Path) -> int:
-    """Iterate over an epoch of batches."""
-    from mslm_data import Batches, load, strategy
-
-    batches = Batches(load(folder)["train"], strategy("joint"), batch_size=32)
-    rows = sum(len(batch["input_ids"]) for batch in batches)
-    print(json.dumps({"sequences": rows}))
-    return 0
-
-
 def undivided(seconds: Mapping[int, float]) -> float:
     """Return the serial seconds s of a build, by Amdahl's law `s + p / n` for n workers.
 
@@ -244,40 +220,42 @@ def speed_up(undivided: float, one_worker: float, cores: int) -> float:
     return one_worker / (undivided + (one_worker - undivided) / cores)
 
 
-def page(measurements: Sequence[Measured], *, rounds: int) -> str:
-    """Render docs/results/growth.md."""
+def tables(measurements: Sequence[Measured], *, rounds: int) -> list[Table]:
+    """Make the tables of builds, of reading, and of the serial time of builds.
+
+    The last needs times of one worker and of more.
+    """
     times = "once" if rounds == 1 else f"{rounds} times in turn (the medians are shown)"
     builds = _table(
-        (
-            *("sequences", "M tokens", "input, MB", "folder, MB", "workers", "s"),
-            *("CPU, s", "M tokens/s", "MiB"),
-        ),
-        (cells for measured in measurements for cells in _build_rows(measured)),
+        "Builds",
+        f"Every corpus was built {times} with each number of workers, to equal folders.",
+        "sequences; M tokens; input, MB; folder, MB; workers; s; CPU, s; M tokens/s; MiB",
+        [cells for measured in measurements for cells in _build_rows(measured)],
     )
     reading = _table(
-        (
-            *("sequences", "mask-stats, s", "M tokens/s", "MiB"),
-            *("epoch, s", "M tokens/s", "MiB"),
-        ),
-        map(_reading_row, measurements),
+        "Reading",
+        "An epoch is all batches of 32 of `joint`, shuffled.",
+        "sequences; mask-stats, s; M tokens/s; MiB; epoch, s; M tokens/s; MiB",
+        [_reading_row(measured) for measured in measurements],
     )
-    about = [*machine(), f"Commit: {commit(corpora.ROOT)}"]
-    return "\n".join(
-        [
-            _ABOUT_BUILDS.format(times=times),
-            *builds,
-            _ABOUT_READING,
-            *reading,
-            *_scaling_section(measurements),
-            "",
-            *[f"* {line}" for line in about],
-            "",
-        ]
+    if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in measurements):
+        return [builds, reading]
+
+    most = max(workers for measured in measurements for workers in measured.builds)
+    share = f"serial share; on {CORES} cores"
+    scaling = _table(
+        "What is not divided among workers",
+        _ABOUT_SCALING.format(cores=CORES, most=most),
+        f"sequences; 1 worker, s; {most} workers, s; times as fast; s by times; {share}; "
+        f"s by looking; {share}; s of the program; {share}",
+        [_scaling_row(measured) for measured in measurements],
     )
+    return [builds, reading, scaling]
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return markdown_table(header, rows, align="r" * len(header))
+def _table(title: str, about: str, header: str, rows: Sequence[Sequence[str]]) -> Table:
+    titles = header.split("; ")
+    return Table(title=title, about=about, header=titles, rows=rows, align="r" * len(titles))
 
 
 def _build_rows(measured: Measured) -> list[list[str]]:
@@ -309,26 +287,6 @@ def _reading_row(measured: Measured) -> list[str]:
     return cells
 
 
-def _scaling_section(measurements: Sequence[Measured]) -> list[str]:
-    """Return the section about serial time; empty without times of one and of more workers."""
-    if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in measurements):
-        return []
-
-    max_workers = max(workers for measured in measurements for workers in measured.builds)
-    return [
-        _ABOUT_MANY_CORES.format(cores=CORES, most=max_workers),
-        *_table(
-            (
-                *("sequences", "1 worker, s", f"{max_workers} workers, s", "times as fast"),
-                *("s by times", "serial share", f"on {CORES} cores"),
-                *("s by looking", "serial share", f"on {CORES} cores"),
-                *("s of the program", "serial share", f"on {CORES} cores"),
-            ),
-            map(_scaling_row, measurements),
-        ),
-    ]
-
-
 def _scaling_row(measured: Measured) -> list[str]:
     builds = measured.builds
     one_worker = builds[1].seconds
@@ -352,7 +310,3 @@ def _scaling_row(measured: Measured) -> list[str]:
             f"{speed_up(seconds, one_worker, CORES):,.1f}x",
         ]
     return cells
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -139,19 +139,44 @@ class Goal:
         return MET if reached else MISSED
 
 
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of a topic with a page of its own.
+
+    Attributes:
+        header: Titles of the columns.
+        rows: Cells of each row.
+        align: A letter for each column, "l" (left) or "r" (right).
+        title: Title of its section. Default: "", no section.
+        about: Markdown above it. Default: "".
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    align: str
+    title: str = ""
+    about: str = ""
+
+
 @dataclass(slots=True)
 class Results:
     """Results of one run of a topic.
 
     Attributes:
-        rows: Rows of the table.
+        rows: Rows of the table, of a topic in docs/results/speed.md.
         inputs: Lines describing the inputs.
         machine: Lines describing machine, packages and commit, set by `report.store`.
+        about: Markdown at the top, of a topic with a page of its own.
+        tables: Tables of that page.
+        failures: Broken promises, such as a folder with other bytes. The exit code is then 1.
     """
 
     rows: list[Row] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     machine: list[str] = field(default_factory=list)
+    about: str = ""
+    tables: list[Table] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
 
 def in_turn(contestants: Mapping[str, Contestant], *, rounds: int) -> dict[str, list[float]]:
@@ -284,6 +309,12 @@ def unless_absent(name: str, measure: Callable[[], Sequence[Row]]) -> list[Row]:
 def is_ours(error: ImportError) -> bool:
     """Whether an import from this checkout failed, rather than one of an optional package."""
     return (error.name or "").split(".")[0] in _OUR_PACKAGES
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Format the median with the least and the greatest value, such as "0.41 (0.35 to 0.45)"."""
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def number(value: float) -> str:

@@ -25,8 +25,8 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import elsewhere, folders
-from benchmarks.batches import tokenizer_columns, usual_table
 from benchmarks.batching import SIZE, Endless, digest_rows, memory_growth, unpadded_rows
+from benchmarks.folders import tokenizer_columns, usual_table
 from benchmarks.harness import (
     Contestant,
     Goal,

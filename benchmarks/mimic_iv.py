@@ -1,7 +1,5 @@
 """Convert generated notes (`benchmarks.notes`) to the tables of MIMIC-IV-Note.
 
-`python -m benchmarks.mimic_iv NOTEEVENTS.csv --out note`
-
 Radiology and ECG reports are written to `radiology.csv`, other notes to `discharge.csv`, and
 authors to the two `*_detail.csv`. Placeholders become `___`; withdrawn notes are skipped. Columns
 follow https://mimic.mit.edu/docs/iv/modules/note/.
@@ -9,10 +7,8 @@ follow https://mimic.mit.edu/docs/iv/modules/note/.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -60,20 +56,3 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]])
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse the command line and write the tables."""
-    parser = argparse.ArgumentParser(
-        description="Convert a table with the columns of NOTEEVENTS to MIMIC-IV-Note."
-    )
-    parser.add_argument("notes", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args(arguments)
-
-    write(options.notes, options.out)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

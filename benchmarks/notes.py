@@ -1,7 +1,5 @@
 """Generate notes with the columns of MIMIC-III's NOTEEVENTS.
 
-`python -m benchmarks.notes --notes 100000 --out NOTEEVENTS.csv`
-
 The table has the traps of the real one: newlines and doubled quotes in TEXT, empty fields, CRLF
 notes, placeholders (some across lines), withdrawn notes, categories with a trailing space, and
 copied notes. Equal arguments give equal bytes. Notes are joined from pregenerated sections, which
@@ -10,12 +8,10 @@ gives tens of thousands of notes per second on one core.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import random
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -166,27 +162,3 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             return
         with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
             yield packed  # type: ignore[misc]
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse the command line and write the table."""
-    parser = argparse.ArgumentParser(description="Generate notes with the columns of NOTEEVENTS.")
-    parser.add_argument("--notes", type=int, default=100_000)
-    parser.add_argument("--patients", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--concepts", type=Path, default=CONCEPTS)
-    options = parser.parse_args(arguments)
-
-    write(
-        options.out,
-        notes=options.notes,
-        patients=options.patients,
-        seed=options.seed,
-        concepts=options.concepts,
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

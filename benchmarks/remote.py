@@ -1,33 +1,30 @@
 """Stream a folder from S3, against litdata: time to the first batch and of an epoch.
 
-`python -m benchmarks.remote`
+`python -m benchmarks remote`
 
 A local S3 server delays each response by 50 ms. It serves BC2GM's sentences, 20 copies of each. New
-processes read an epoch in turn: ours, with masking, and litdata, with padding only. Writes
-docs/results/remote.md, with statistics on how well each order mixes rows.
+processes read an epoch in turn: ours, with masking, and litdata, with padding only. The page has
+statistics on how well each order mixes rows, too.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections import UserList
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from benchmarks import elsewhere, inputs
-from benchmarks.harness import AbsentError, same
-from benchmarks.report import commit, machine, markdown_table
+from benchmarks import elsewhere
+from benchmarks import inputs as corpora
+from benchmarks.harness import AbsentError, Results, Table, same, spread
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.epoch_plan import plan_epoch
 from mslm_data.batches.order import EpochOrder
@@ -53,19 +50,51 @@ print(json.dumps(watched(lambda: md.Batches(md.load(url)["train"], strategy, **o
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve and read the folders, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=inputs.ROOT / "docs" / "results" / "remote.md")
-    options = parser.parse_args(arguments)
+_ABOUT = """
+Read from a bucket of the same machine whose every answer comes {delay} ms late. Fresh processes
+took turns in {rounds} rounds; caches were empty. Times begin when all packages are imported, and
+are medians with the least and the greatest. Ours are masked, litdata's padded alone.
+"""
+_ABOUT_MIXING = """
+Of 64 shards of 4,000 rows: how many places of an epoch lie between two rows that are neighbours in
+the source, and how many rows of the source between two that are neighbours in the epoch. Quantiles
+of 10, 50 and 90 %, over one epoch.
+"""
 
-    with tempfile.TemporaryDirectory(prefix="mslm-remote-") as folder:
-        scratch = Path(folder)
-        timings, about = _read_all(scratch, options.rounds)
-    options.out.write_text(_page(timings, about, options.rounds), encoding="utf-8")
-    print(options.out.read_text(encoding="utf-8"))
-    return 0
+
+def run(inputs: corpora.Inputs, scratch: Path, *, rounds: int = 5, copies: int = COPIES) -> Results:
+    """Serve and read the folders.
+
+    Args:
+        inputs: Corpus and vocabulary.
+        scratch: Scratch folder.
+        rounds: Number of epochs of each reader.
+        copies: Number of copies of each sentence.
+    """
+    timings, about = _read_all(inputs, scratch, rounds, copies)
+    reading = Table(
+        header=("reader", "first batch, s", "epoch, s"),
+        rows=[
+            (
+                "litdata" if name == "litdata" else f"ours, `{name}`",
+                *(spread([row[key] for row in rows]) for key in ("first", "epoch")),
+            )
+            for name, rows in timings.items()
+        ],
+        align="lrr",
+    )
+    mixing = Table(
+        title="How well rows are mixed",
+        about=_ABOUT_MIXING,
+        header=("order", "source's neighbours in the epoch", "epoch's neighbours in the source"),
+        rows=_distances(),
+        align="lrr",
+    )
+    return Results(
+        about=_ABOUT.format(delay=round(1000 * DELAY_S), rounds=rounds),
+        inputs=about,
+        tables=[reading, mixing],
+    )
 
 
 def watched(make: Any) -> dict[str, float]:
@@ -84,24 +113,20 @@ def watched(make: Any) -> dict[str, float]:
     return {"first": first, "epoch": time.perf_counter() - start, "rows": rows}
 
 
-def _read_all(scratch: Path, rounds: int) -> tuple[dict[str, list[dict[str, float]]], list[str]]:
+def _read_all(
+    corpus: corpora.Inputs, scratch: Path, rounds: int, copies: int
+) -> tuple[dict[str, list[dict[str, float]]], list[str]]:
     """Return the timings of each reader and round, and input lines."""
     from tests import bucket as s3
 
-    corpus = inputs.find(scratch)
-    large = _built(corpus, scratch / "large")
+    large = _built(corpus, scratch / "large", copies)
     with s3.serving() as bucket:
         _set_environment(bucket.url)
         url = bucket.put_all(large, "large")
         try:
             _write_litdata(large, scratch)
             bucket.put_all(scratch / "litdata", "litdata")
-            peer = [
-                str(elsewhere.PYTHON),
-                "-m",
-                "benchmarks.remote_peer",
-                f"s3://{s3.BUCKET}/litdata",
-            ]
+            peer = elsewhere.command("stream", "litdata", f"s3://{s3.BUCKET}/litdata")
         except AbsentError as error:
             print(f"litdata: {error}", file=sys.stderr)
             peer = []
@@ -131,20 +156,20 @@ def _read_all(scratch: Path, rounds: int) -> tuple[dict[str, list[dict[str, floa
     rows = int(timings["shuffle=False"][0]["rows"])
     for name, epochs in timings.items():
         same(f"rows of {name}", {int(epoch["rows"]) for epoch in epochs}, {rows})
-    about = [f"{corpus.description}, {COPIES} times over: {rows:,} rows in {shards} shards"]
+    about = [f"{corpus.description}, {copies} times over: {rows:,} rows in {shards} shards"]
     return timings, about
 
 
-def _built(corpus: inputs.Inputs, out: Path) -> Path:
+def _built(corpus: corpora.Inputs, out: Path, copies: int) -> Path:
     from mslm_data.builds import build, find
     from mslm_data.encode import tokenizer as tokenizers
     from mslm_data.pipeline import read
 
     source = out.with_suffix(".source")
     source.mkdir()
-    sentences = inputs.read(corpus.train)
-    for number in range(COPIES):
-        inputs.write(source / f"train-{number}.tsv", sentences)
+    sentences = corpora.read(corpus.train)
+    for number in range(copies):
+        corpora.write(source / f"train-{number}.tsv", sentences)
     tables = {
         "source": {"use": "conll", "duplicates": "keep"},
         "shard": {"input_bytes": UNIT_BYTES},
@@ -184,62 +209,24 @@ def _ours(url: str, batch_options: Mapping[str, Any], cache: Path) -> dict[str, 
 
 def _run(command: Sequence[str], env: Mapping[str, str]) -> dict[str, float]:
     done = subprocess.run(
-        command, cwd=inputs.ROOT, env=dict(env), stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=corpora.ROOT, env=dict(env), stdout=subprocess.PIPE, text=True, check=True
     )
     timings: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return timings
 
 
-def _page(
-    timings: Mapping[str, list[dict[str, float]]],
-    about: Iterable[str],
-    rounds: int,
-) -> str:
-    lines = [
-        "# Splits that come from S3",
-        "",
-        "Written by `python -m benchmarks.remote`, on a bucket of the same machine whose every "
-        f"answer comes {1000 * DELAY_S:.0f} ms late.",
-        f"Fresh processes took turns in {rounds} rounds; caches were empty. Times begin when all "
-        "packages are imported,",
-        "and are medians with the least and the greatest. Ours are masked, litdata's padded alone.",
-        "",
-        f"Commit: {commit(inputs.ROOT)}",
-        "",
-        *[f"* {line}" for line in (*about, *machine())],
-        "",
-        *markdown_table(
-            ("reader", "first batch, s", "epoch, s"),
-            [
-                (
-                    "litdata" if name == "litdata" else f"ours, `{name}`",
-                    *(_spread([row[key] for row in rows]) for key in ("first", "epoch")),
-                )
-                for name, rows in timings.items()
-            ],
-            align="lrr",
-        ),
-        "",
-        "## How well rows are mixed",
-        "",
-        "Of 64 shards of 4,000 rows: how many places of an epoch lie between two rows that are "
-        "neighbours in the source, and how many",
-        "rows of the source between two that are neighbours in the epoch. Quantiles of 10, 50 and "
-        "90 %, over one epoch.",
-        "",
-        *markdown_table(
-            ("order", "source's neighbours in the epoch", "epoch's neighbours in the source"),
-            _distances(),
-            align="lrr",
-        ),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-class _Sharded(UserList[int]):
-    """Rows of 64 shards."""
+class _Sharded:
+    """Rows of 64 shards, of which only the lengths exist."""
 
     shard_rows = (4000,) * 64
+    tokens = 64 * 4000 * 32
+
+    def __len__(self) -> int:
+        return sum(self.shard_rows)
+
+    def lengths(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the number of tokens of each row."""
+        return np.full(len(rows), 32)
 
 
 def _distances() -> list[tuple[str, ...]]:
@@ -254,7 +241,7 @@ def _distances() -> list[tuple[str, ...]]:
 
     rows = []
     for name, options in orders.items():
-        split = _Sharded(range(64 * 4000))
+        split = _Sharded()
         blocks = range(len(EpochOrder(split, options).bounds(0)) - 1)
         plans = [plan_epoch(split, options, 0, block=block) for block in blocks]
         numbers = np.concatenate([plan.rows for plan in plans]).astype(np.int64)
@@ -262,11 +249,3 @@ def _distances() -> list[tuple[str, ...]]:
         quantiles = [np.quantile(distances, (0.1, 0.5, 0.9)) for distances in both_directions]
         rows.append((name, *(", ".join(f"{value:,.0f}" for value in row) for row in quantiles)))
     return rows
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,7 @@
-"""Store results, and render docs/results/speed.md.
+"""Store results, and render docs/results.
 
-Each topic is stored as `benchmarks/results/TOPIC.json`, so topics can be run separately.
+Each topic is stored as `benchmarks/results/TOPIC.json`, so topics can be run separately. Those that
+compare rates are sections of docs/results/speed.md, the others have pages of their own.
 """
 
 from __future__ import annotations
@@ -10,37 +11,21 @@ import json
 import os
 import platform
 import subprocess
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.harness import MISSED, Ratio, Results, Row, number
+from benchmarks.harness import MISSED, Ratio, Results, Row, Table, number
 
-PAGE = "docs/results/speed.md"
-"""Path of the page returned by `page`."""
-PAGES = {
-    "experiments.page": ("What masking does to NER", "docs/evidence.md"),
-    "benchmarks.growth": ("How cost grows with the corpus", "docs/results/growth.md"),
-    "benchmarks.faults": ("Builds that are killed", "docs/results/faults.md"),
-    "benchmarks.remote": ("Splits that come from S3", "docs/results/remote.md"),
-    "benchmarks.slurm": (
-        "Array jobs on Slurm that are requeued and cancelled",
-        "docs/results/slurm.md",
-    ),
-    "benchmarks.variance": (
-        "Variance of the loss of masked diffusion",
-        "docs/results/diffusion.md",
-    ),
-    "benchmarks.soak": ("Builds, loads, kills and damaged files in a loop", "docs/results/soak.md"),
-    "benchmarks.gpu": ("Training and annotating on a graphics card", "docs/results/gpu.md"),
-}
-"""Separate benchmark program -> subject and path of its page."""
-_MADE = (
-    PAGE,
-    "benchmarks/results/",
-    "experiments/results/",
-    *(path for _, path in PAGES.values()),
+SPEED = "docs/results/speed.md"
+"""Page of the topics that compare rates."""
+OTHERS = (
+    ("What masking does to NER", "experiments.page", "docs/results/evidence.md"),
+    ("Training and annotating on a graphics card", "benchmarks.gpu", "docs/results/gpu.md"),
 )
+"""Subject, module and path of the pages of other programs."""
+_MADE = ("docs/results/", "benchmarks/results/", "experiments/results/")
 """Generated files, ignored when deciding whether the checkout has uncommitted changes."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
@@ -85,20 +70,78 @@ def to_json(results: Results) -> str:
 
 def from_json(text: str) -> Results:
     """Parse results serialised by `to_json`."""
-    tables = json.loads(text)
-    for row in tables["rows"]:
+    stored = json.loads(text)
+    for row in stored.get("rows", []):
         for ratio in ("vs_peer", "vs_limit"):
             row[ratio] = row[ratio] and Ratio(**row[ratio])
-    return Results(**tables | {"rows": [Row(**row) for row in tables["rows"]]})
+    rows = [Row(**row) for row in stored.get("rows", [])]
+    tables = [Table(**table) for table in stored.get("tables", [])]
+    return Results(**stored | {"rows": rows, "tables": tables})
 
 
-def page(topics: Mapping[str, str], *, root: Path) -> str:
-    """Render the stored results of all topics as a Markdown page.
+def write_pages(
+    topics: Mapping[str, str], pages: Mapping[str, tuple[str, str]], *, root: Path
+) -> None:
+    """Write all pages from the stored results.
 
     Args:
-        topics: Topic -> title of its section, in page order.
+        topics: Topic of docs/results/speed.md -> title of its section, in page order.
+        pages: Topic with a page of its own -> title and path of the page.
         root: The checkout.
     """
+    for name, (title, path) in pages.items():
+        results = stored(name, root=root)
+        if results:
+            (root / path).write_text(own_page(name, title, results), encoding="utf-8")
+
+    # Last, as it lists the pages that exist.
+    (root / SPEED).write_text(speed_page(topics, pages, root=root), encoding="utf-8")
+
+
+def own_page(name: str, title: str, results: Results) -> str:
+    """Render the page of a topic: text, failures, tables, inputs and machine."""
+    lines = [
+        f"# {title}",
+        "",
+        *_paragraphs(f"Written by `python -m benchmarks {name}`. {results.about}"),
+        *[f"* Failed: {failure}" for failure in results.failures],
+        *([""] if results.failures else []),
+    ]
+    for table in results.tables:
+        lines += [f"## {table.title}", ""] if table.title else []
+        lines += _paragraphs(table.about)
+        lines += [*markdown_table(table.header, table.rows, align=table.align), ""]
+    about = dict.fromkeys([*results.inputs, *results.machine])
+    return "\n".join([*lines, *[f"* {line}" for line in about], ""])
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Wrap paragraphs, each followed by an empty line."""
+    lines = []
+    for paragraph in text.strip().split("\n\n"):
+        first, *items = f"\n{paragraph}".split("\n* ")
+        lines += _wrapped(first)
+        for item in items:
+            lines += _wrapped(item, first="* ", others="  ")
+        lines.append("")
+    return lines if text.strip() else []
+
+
+def _wrapped(text: str, *, first: str = "", others: str = "") -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()),
+        100,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def speed_page(
+    topics: Mapping[str, str], pages: Mapping[str, tuple[str, str]], *, root: Path
+) -> str:
+    """Render the stored results of the topics that compare rates. See `write_pages`."""
     kept = {name: stored(name, root=root) for name in topics}
     sections = [
         line
@@ -118,7 +161,7 @@ def page(topics: Mapping[str, str], *, root: Path) -> str:
             "and the greatest. Rates are of this machine; only ratios mean anything elsewhere. Of "
             "memory (MiB), less is better.",
             "",
-            *_other_pages(root),
+            *_other_pages(pages, root),
             *_missed(rows),
             *sections,
         ]
@@ -152,13 +195,14 @@ def _missed(rows: Sequence[Row]) -> list[str]:
     return ["## Goals missed", "", *(missed or ["None."]), ""]
 
 
-def _other_pages(root: Path) -> list[str]:
-    """List existing pages of the separate benchmark programs."""
+def _other_pages(pages: Mapping[str, tuple[str, str]], root: Path) -> list[str]:
+    """List the existing pages beside docs/results/speed.md."""
+    others = [(title, f"benchmarks {name}", path) for name, (title, path) in pages.items()]
     lines = []
-    for module, (what, path) in PAGES.items():
+    for title, command, path in (*OTHERS, *others):
         if (root / path).is_file():
-            link = os.path.relpath(path, Path(PAGE).parent)
-            lines.append(f"* {what}, by `python -m {module}`: [{Path(path).name}]({link})")
+            link = os.path.relpath(path, Path(SPEED).parent)
+            lines.append(f"* {title}, by `python -m {command}`: [{Path(path).name}]({link})")
     return ["Pages of their own:", "", *lines, ""] if lines else []
 
 

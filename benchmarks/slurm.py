@@ -1,28 +1,24 @@
 """Requeue and cancel array jobs on a local Slurm, and compare folders with undisturbed builds.
 
-`python -m benchmarks.slurm --folders 6`
+`python -m benchmarks slurm`
 
 The program starts munged, slurmctld and slurmd in a scratch folder, listening on 127.0.0.1, with
-one node. Each folder is built by the script of docs/cluster.md with only its paths replaced, while
-array tasks are requeued and cancelled at random. A dependent job then runs the command without
-`--part`. The folder must equal that of an undisturbed build byte for byte. Writes
-docs/results/slurm.md.
+one node. Each folder is built by the manual's script with only its paths replaced, while array
+tasks are requeued and cancelled at random. A dependent job then runs the command without `--part`.
+The folder must equal that of an undisturbed build byte for byte.
 """
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import os
 import random
 import re
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +28,8 @@ from typing import NamedTuple
 
 from benchmarks import notes
 from benchmarks.faults import tree
-from benchmarks.inputs import ROOT
-from benchmarks.report import commit, machine, markdown_table
+from benchmarks.harness import AbsentError, Results, Table
+from benchmarks.inputs import ROOT, Inputs
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "scancel", "squeue")
 DISTURBANCES = 6
@@ -76,16 +72,13 @@ PartitionName=all Nodes={host} Default=YES State=UP
 the page's requests fit. Credentials expire after 5 s instead of minutes, as a requeued task waits
 for that."""
 
-_ABOUT = """# Array jobs on Slurm
-
-Written by `python -m benchmarks.slurm`: {version} with munge, one node of one machine that counts
-as 8 CPUs, all on 127.0.0.1. The script of docs/cluster.md ran as an array of {tasks} tasks, as it
-stands there but for paths, while running tasks were requeued (`scontrol requeue`) and cancelled
-(`scancel`) at random moments. A job with `--dependency=afterany` then ran the command without
-`--part`. Counted are the tasks that were requeued and cancelled, whether all were cancelled at
-last, and how many commands said that they were terminated. Seed {seed}, commit {commit}.
-
-{machine}
+_ABOUT = """
+{version} with munge, one node of one machine that counts as 8 CPUs, all on 127.0.0.1. The manual's
+script ran as an array of {tasks} tasks, as it stands there but for paths, while running tasks were
+requeued (`scontrol requeue`) and cancelled (`scancel`) at random moments. A job with
+`--dependency=afterany` then ran the command without `--part`. Counted are the tasks that were
+requeued and cancelled, whether all were cancelled at last, and how many commands said that they
+were terminated. Seed {seed}.
 """
 _HEADER = (
     *("folder", "requeued", "cancelled", "then all"),
@@ -110,70 +103,101 @@ class Outcome(NamedTuple):
     equal: bool
     unexpected: Sequence[str]
 
+    def failures(self) -> list[str]:
+        """Return what is wrong with the last exit code, the bytes and the logs."""
+        return [
+            *([f"the last exit code is {self.code}"] if self.code else []),
+            *([] if self.equal else ["other bytes"]),
+            *[f"a job printed `{line}`" for line in self.unexpected],
+        ]
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Build folders as array jobs and write the page. Returns 1 if a folder differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folders", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "slurm.md")
-    options = parser.parse_args(arguments)
 
+def run(
+    inputs: Inputs,  # noqa: ARG001 - notes are generated
+    scratch: Path,
+    *,
+    folders: int = 6,
+    seed: int = 0,
+) -> Results:
+    """Build folders as array jobs.
+
+    Args:
+        inputs: Unused.
+        scratch: Scratch folder.
+        folders: Number of folders.
+        seed: Seed of moments and tasks.
+
+    Raises:
+        AbsentError: Slurm is not installed.
+    """
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing:
-        print(f"skipped: Slurm is not installed here; missing: {', '.join(missing)}")
-        return 0
+        raise AbsentError(f"Slurm is not installed here; missing: {', '.join(missing)}")
 
-    # Clean up as after Ctrl-C: stop Slurm, delete its folder.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-
-    rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory(prefix="mslm-slurm-") as folder:
-        scratch = Path(folder)
-        recipe = Recipe(scratch)
-        expected = recipe.in_peace()
-        with cluster(scratch / "slurm"):
-            version = _stdout("sbatch", "--version")
-            outcomes = []
-            for number in range(options.folders):
-                outcomes.append(_disturbed(recipe, scratch / f"out-{number}", expected, rng))
-                print(f"folder {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
-
-    page = _page(outcomes, version, recipe.tasks, options.seed)
-    options.out.write_text(page, encoding="utf-8")
-    print(page)
-    sound = all(
-        outcome.equal and outcome.code == 0 and not outcome.unexpected for outcome in outcomes
+    rng = random.Random(seed)
+    recipe = Recipe(scratch)
+    expected = recipe.in_peace()
+    with cluster(scratch / "slurm"):
+        version = _stdout("sbatch", "--version")
+        outcomes = []
+        for number in range(folders):
+            outcomes.append(_disturbed(recipe, scratch / f"out-{number}", expected, rng))
+            print(f"folder {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
+    return Results(
+        about=_ABOUT.format(version=version, tasks=recipe.tasks, seed=seed),
+        tables=[make_table(outcomes)],
+        failures=[
+            f"folder {number}: {failure}"
+            for number, outcome in enumerate(outcomes, start=1)
+            for failure in outcome.failures()
+        ],
     )
-    return 0 if sound else 1
+
+
+def make_table(outcomes: Sequence[Outcome]) -> Table:
+    """Make the table, a row for each folder."""
+    rows = [
+        (
+            number,
+            outcome.counts.get("requeued", 0),
+            outcome.counts.get("cancelled", 0),
+            "yes" if outcome.counts.get("all cancelled") else "no",
+            outcome.terminated,
+            outcome.code,
+            "yes" if outcome.equal else "NO",
+        )
+        for number, outcome in enumerate(outcomes, start=1)
+    ]
+    return Table(header=_HEADER, rows=rows, align="rrrlrrl")
 
 
 # The recipe ---------------------------------------------------------------------------------------
 
 
 class Recipe:
-    """The script of docs/cluster.md, with replaced paths.
+    """The manual's script for array jobs, with replaced paths.
 
     Attributes:
         tasks: Number of array tasks.
     """
 
     def __init__(self, scratch: Path) -> None:
-        """Read the page, and write a corpus and a pipeline to `scratch`.
+        """Find the script in the manual, and write a corpus and a pipeline to `scratch`.
 
         Raises:
-            SystemExit: The page has no script or no `sbatch` line.
+            SystemExit: No page has a script for array jobs and its `sbatch` line.
         """
-        page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-        section = page.partition("## 2. Slurm")[2].partition("\n## ")[0]
-        script = re.search(r"```bash\n(.*?)```", section, re.DOTALL)
-        array = re.search(r"sbatch --parsable --array=1-(\d+) ", section)
-        if script is None or array is None:
+        manual = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+        blocks = re.findall(r"```bash\n(.*?)```", manual, re.DOTALL)
+        scripts = [block for block in blocks if "$SLURM_ARRAY_TASK_ID" in block]
+        array = re.search(r"sbatch --parsable --array=1-(\d+) ", manual)
+        if len(scripts) != 1 or array is None:
             raise SystemExit(
-                "docs/cluster.md: expected a script and its `sbatch --parsable --array=1-N`"
+                "docs: expected one bash script with $SLURM_ARRAY_TASK_ID, and its `sbatch "
+                f"--parsable --array=1-N`; found {len(scripts)} scripts"
             )
         self.tasks = int(array[1])
-        self._script = script[1]
+        self._script = scripts[0]
         self._scratch = scratch
 
         notes.write(scratch / "NOTEEVENTS.csv", notes=2000)
@@ -195,7 +219,7 @@ class Recipe:
             whole: Whether to remove `--part`, for the last job. Default: False.
 
         Raises:
-            SystemExit: The page's script lacks a path to replace.
+            SystemExit: The script lacks a path to replace.
         """
         text = self._script
         for there, here in (
@@ -206,7 +230,7 @@ class Recipe:
             ("--out shards/notes", f"--out {out}"),
         ):
             if there not in text:
-                raise SystemExit(f"docs/cluster.md: expected {there} in the script")
+                raise SystemExit(f"docs: expected {there} in the script of array jobs")
             text = text.replace(there, here)
         if whole:
             text = re.sub(r' --part "[^"]*"', "", text)
@@ -333,32 +357,3 @@ def _free_ports() -> list[int]:
 def _stdout(*command: str) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip()
-
-
-def _page(outcomes: Sequence[Outcome], version: str, tasks: int, seed: int) -> str:
-    about = _ABOUT.format(
-        version=version,
-        tasks=tasks,
-        seed=seed,
-        commit=commit(ROOT),
-        machine="\n".join(f"* {line}" for line in machine()),
-    )
-    rows = [
-        (
-            number,
-            counts.get("requeued", 0),
-            counts.get("cancelled", 0),
-            "yes" if counts.get("all cancelled") else "no",
-            terminated,
-            code,
-            "yes" if equal else "NO",
-        )
-        for number, (counts, terminated, code, equal, _) in enumerate(outcomes, start=1)
-    ]
-    table = markdown_table(_HEADER, rows, align="lrrlrrl")
-    lines = [f"* Printed by a job: `{line}`" for outcome in outcomes for line in outcome.unexpected]
-    return "\n".join([about, *table, "", *lines])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,31 +1,30 @@
-"""All registered strategies, against textbook loops or the MLM collator: tokens per second.
+"""All registered strategies, four of them against the MLM collator: tokens per second.
 
 `python -m benchmarks strategies`
 """
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
 
-from benchmarks import textbook
 from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
 from benchmarks.masking import MLM_COLLATOR, copy, mask, mlm_collator
-from benchmarks.textbook import ListRow
 from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.take import SKIP, draw_keys, fill_ranked
-from mslm_data.lexicon.ngrams.ranking import RECIPES, rank_ngrams
+from mslm_data.lexicon.ngrams.choice import RECIPES
+from mslm_data.lexicon.ngrams.ranking import rank_ngrams
 from mslm_data.lexicon.score_columns import write_scores
-from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.lexicon.word_types import count_words
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES
@@ -52,41 +51,36 @@ _OF_A_COLUMN = (
 )
 _OF_WORDS = ("difference", "keywords")
 
-Grams = list[tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A peer of a strategy.
-
-    Attributes:
-        caption: Description in the table.
-        contestant: Masks some rows; its work is their tokens.
-    """
-
-    caption: str
-    contestant: Contestant
+_WITH_PEER = ("token", "bert", "blm", "joint")
+"""Strategies beside the MLM collator."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Time plan and corruption of each strategy over all rows at once."""
     shards = sentences(inputs, scratch, copies=1)
-    examples = shards["train"].examples()
+    examples = with_sentinels(shards["train"].examples())
     options = prepare_options(shards, examples)
-    peers = _peers(inputs, shards, examples)
+    peer = mlm_collator(inputs, examples)
 
     rows = []
     for full in STRATEGIES.names():
         name = full.removesuffix(".v1")
         strategy = shards.strategy(full, **options.get(name, {}))
-        rows.append(_row(name, strategy, examples, peers.get(name)))
+        rows.append(_row(name, strategy, examples, peer if name in _WITH_PEER else None))
     rows.append(_weighted_draws(examples))
 
     tokens = len(examples.input_ids.values)
     return Results(rows=rows, inputs=[f"Strategies: {len(examples):,} rows, {tokens:,} tokens"])
 
 
-def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -> Row:
+def with_sentinels(examples: Examples) -> Examples:
+    """Add 100 sentinels as T5 has them, with ids behind those of the tokenizer."""
+    first = examples.ids.size
+    ids = replace(examples.ids, sentinels=tuple(range(first + 99, first - 1, -1)))
+    return replace(examples, ids=ids)
+
+
+def _row(name: str, strategy: Strategy, examples: Examples, peer: Contestant | None) -> Row:
     """Time one strategy."""
     tokens = len(examples.input_ids.values)
     masked = sum(strategy.plan(examples).counts())
@@ -97,8 +91,8 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
     }
     caption = ""
     if peer is not None:
-        contestants["peer"] = peer.contestant
-        caption = f"the peer is {peer.caption}; "
+        contestants["peer"] = peer
+        caption = f"the peer is {MLM_COLLATOR}; "
 
     return make_row(
         f"strategy {name}",
@@ -133,7 +127,11 @@ def _weighted_draws(examples: Examples) -> Row:
         return taken
 
     def peer(_: None) -> object:
-        return textbook.weighted(lists, 0.15, rng)
+        return [
+            rng.choice(len(p), size=math.ceil(0.15 * len(p)), replace=False, p=p / p.sum())
+            for p in lists
+            if len(p)
+        ]
 
     rates = in_turn(
         {
@@ -201,78 +199,3 @@ def prepare_options(shards: Shards, examples: Examples) -> dict[str, dict[str, A
         "ccm": {"lexicons": ("pmi.arrow",)},
         **_OWN,
     }
-
-
-def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer]:
-    """Return strategy -> peer: transformers' MLM collator, or a loop of `textbook.py`."""
-    usual = Peer(MLM_COLLATOR, mlm_collator(inputs, examples))
-
-    rng = random.Random(0)
-    draws = np.random.default_rng(0)
-    rows = list_rows(examples, 2048)
-    sample_rows = list_rows(examples, 4)
-    size = sum(len(row.ids) for row in rows)
-    small = sum(len(row.ids) for row in sample_rows)
-    weights = [draws.uniform(0.5, 1, sum(row.begins)) for row in rows]
-
-    # Textbook PMI makes a pass over all n-grams per row, so it runs on four rows only.
-    grams = read_ngrams(shards)
-    check_pmi(shards, examples, sample_rows, grams)
-
-    return {
-        "token": usual,
-        "bert": usual,
-        "blm": usual,
-        "joint": usual,
-        "elm": Peer(
-            "a loop over lists",
-            Contestant(call=lambda _: textbook.elm(rows, 1.0, rng), work=size),
-        ),
-        "span": Peer(
-            "Algorithm 1 as a loop",
-            Contestant(call=lambda _: textbook.span(rows, 0.15, rng), work=size),
-        ),
-        "pmi": Peer(
-            "Algorithm 2 as a loop, the list tokenised beforehand",
-            Contestant(call=lambda _: textbook.pmi(sample_rows, 0.15, grams), work=small),
-        ),
-        "difference": Peer(
-            "`numpy.random.Generator.choice(p=…)` for each row, the weights given",
-            Contestant(call=lambda _: textbook.weighted(weights, 0.15, draws), work=size),
-        ),
-    }
-
-
-def read_ngrams(shards: Shards) -> Grams:
-    """Return the n-grams of the lexicon written by `prepare_options`, best first."""
-    lexicon = read_lexicon(Path(str(shards.folder)) / "vocab" / "pmi.arrow")
-    return [tuple(gram) for gram in lexicon.tokens.tolist()]
-
-
-def list_rows(examples: Examples, count: int) -> list[ListRow]:
-    """Return the first rows as lists, without special tokens."""
-    rows = []
-    for i in range(min(count, len(examples))):
-        real = np.flatnonzero(examples.word_ids[i] >= 0)
-        numbers = examples.word_ids[i][real]
-        begins = np.append(True, numbers[1:] != numbers[:-1])
-
-        starts = examples.span_starts[i] - real[0]
-        ends = examples.span_ends[i] - real[0]
-        mentions = [(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
-
-        rows.append(ListRow(examples.input_ids[i][real].tolist(), begins.tolist(), mentions))
-    return rows
-
-
-def check_pmi(shards: Shards, examples: Examples, rows: list[ListRow], grams: Grams) -> None:
-    """Check that `pmi`, which is deterministic, masks the same positions as `textbook.pmi`.
-
-    Raises:
-        RuntimeError: The positions differ.
-    """
-    kinds = shards.strategy("pmi", rate=0.15).plan(examples).kinds
-    for i, places in enumerate(textbook.pmi(rows, 0.15, grams)):
-        real = np.flatnonzero(examples.word_ids[i] >= 0)
-        if set(np.flatnonzero(kinds[i][real]).tolist()) != places:
-            raise RuntimeError("pmi: expected the textbook's places; no times were taken")

@@ -7,6 +7,8 @@ dependencies conflict with ours. It must not import `mslm_data`. Commands of
     write PEER FOLDER: write FOLDER/values.npy and FOLDER/offsets.npy as shards in FOLDER/PEER
     read PEER FOLDER COLLATES WORKERS: answer lines of stdin, each "versions", "digest",
         "take BATCHES" or "memory BATCHES"
+    stream litdata URL CACHE: read an epoch of FOLDER/litdata in a bucket, and print as JSON
+        `first` and `epoch`, seconds to the first batch and to the end, and `rows`
 
 Rows are shuffled and padded. COLLATES is "pad", or "mlm" to mask them too.
 """
@@ -14,8 +16,10 @@ Rows are shuffled and padded. COLLATES is "pad", or "mlm" to mask them too.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import sys
+import time
 import types
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -34,12 +38,16 @@ Collate = Callable[[Sequence[Any]], Any]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `write` or `read`; see the module."""
+    """Run `write`, `read` or `stream`; see the module."""
     # Keep the original stdout for answers only.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # prints of the peers' code go to stderr
 
     verb, name, *remaining = arguments
+    if verb == "stream":
+        print(json.dumps(_stream_litdata(*remaining)), file=answers, flush=True)
+        return 0
+
     folder = Path(remaining[0])
     write, read = PEERS[name]
     if verb == "write":
@@ -95,6 +103,29 @@ def _read_litdata(folder: Path, collate: Collate, workers: int) -> Iterable[Any]
         dataset, batch_size=SIZE, num_workers=workers, collate_fn=collate
     )
     return loader
+
+
+def _stream_litdata(url: str, cache: str) -> dict[str, float]:
+    """Read a shuffled epoch from a bucket in this process."""
+    import litdata
+    from litdata.streaming import downloader
+
+    # litdata rejects plain HTTP, and has no public option to allow it.
+    downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
+
+    start = time.perf_counter()
+    dataset = litdata.StreamingDataset(
+        url,
+        cache_dir=cache,
+        shuffle=True,
+        storage_options={"endpoint_url": os.environ["AWS_ENDPOINT_URL"]},
+    )
+    first = 0.0
+    rows = 0
+    for batch in litdata.StreamingDataLoader(dataset, batch_size=SIZE, collate_fn=pad):
+        first = first or time.perf_counter() - start
+        rows += len(batch["input_ids"])
+    return {"first": first, "epoch": time.perf_counter() - start, "rows": rows}
 
 
 def _write_mosaic(folder: Path, rows: Rows, count: int) -> None:
@@ -164,7 +195,7 @@ def _mlm(vocab: Path) -> Collate:
     import transformers
 
     # The older transformers release of the peers' environment has the fast tokenizer by this name.
-    fast = transformers.BertTokenizerFast  # type: ignore[attr-defined]
+    fast = transformers.BertTokenizerFast
     tokenizer = fast(vocab_file=str(vocab))
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     return lambda rows: collator([{"input_ids": row} for row in rows])

@@ -1,7 +1,6 @@
 """Variance of the masked diffusion loss, by the sampling of rates.
 
-`python -m benchmarks.variance shards/notes model` reads a shard folder and a model saved by
-`examples/masked_diffusion.py`, and writes docs/results/diffusion.md.
+`python -m benchmarks variance` trains `examples/masked_diffusion.py` on the shipped notes.
 
 Losses are divided by the rate, so at low rates their distribution is heavy-tailed, and Monte Carlo
 estimates of the variance remain noisy. Instead, the model computes the loss of k random masked
@@ -13,10 +12,10 @@ A point u in `[0, 1]` is mapped linearly to the rate t. N rows in a batch, R dra
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,10 @@ import numpy.typing as npt
 import torch
 
 import mslm_data as md
-from benchmarks.inputs import ROOT
-from benchmarks.report import PAGES, commit, machine, markdown_table
-from mslm_data.batches.collate import Masked
+from benchmarks.harness import Results, Table
+from benchmarks.inputs import Inputs
+from examples import masked_diffusion
+from mslm_data.batches.collate import Masked, find_labels
 from mslm_data.data.examples import Examples, take
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.plan import MaskPlan
@@ -90,22 +90,37 @@ class RowLosses:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Compute variances and write the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.variance", description=__doc__)
-    parser.add_argument("folder", help="shard folder, such as of the shipped notes")
-    parser.add_argument("model", help="model saved by examples/masked_diffusion.py")
-    parser.add_argument("--draws", type=int, default=8, help="masks per number of tokens")
-    options = parser.parse_args(arguments)
+_ABOUT = """
+The variance of the mean loss of a batch of {batch} rows in nats a token, over masks and rates of
+single tokens from {low} to 1, while the rows and the model stay. The model's losses are of {draws}
+masks of each number of tokens, and of their complements; all else is integrated. Means are of the
+same batch over 1, 2 and 8 epochs, and beside those of independent rates.
+"""
 
-    split = md.load(options.folder)["train"]
+
+def run(
+    inputs: Inputs,  # noqa: ARG001 - the notes are the shipped ones
+    scratch: Path,
+    *,
+    draws: int = 8,
+    epochs: int = 40,
+) -> Results:
+    """Train a model, and compute variances.
+
+    Args:
+        inputs: Unused.
+        scratch: Folder for notes and model.
+        draws: Masks per number of tokens.
+        epochs: Epochs of training.
+    """
+    split = md.build("mimic", sample=True, out=scratch / "notes")["train"]
+    masked_diffusion.main(str(scratch / "notes"), "tokens", str(scratch / "model"), str(epochs))
+    model = MslmModel.from_pretrained(scratch / "model").eval()
+
     rows = take(split.examples(), np.arange(_BATCH))
-    model = MslmModel.from_pretrained(options.model).eval()
-    losses = [RowLosses.from_draws(row) for row in draw_losses(model, rows, options.draws)]
-
-    text = page(variances(losses), options.draws)
-    (ROOT / PAGES["benchmarks.variance"][1]).write_text(text, encoding="utf-8")
-    print(text)
+    losses = [RowLosses.from_draws(row) for row in draw_losses(model, rows, draws)]
+    about = _ABOUT.format(batch=_BATCH, low=_LOW, draws=draws)
+    return Results(about=about, tables=[make_table(variances(losses))])
 
 
 def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
@@ -251,7 +266,13 @@ def _losses(model: Any, rows: Examples, kinds: npt.NDArray[np.uint8]) -> Floats:
     """Return the summed loss of each row's masked tokens."""
     plan = MaskPlan.from_kinds(rows, kinds)
     corrupted = corrupt(rows, plan, Corruption(), seed=0, epoch=0)
-    batch = Masked(examples=rows, kinds=plan.kinds, corrupted=corrupted).batch()
+    masked = Masked(
+        examples=rows,
+        input_ids=corrupted,
+        labels=find_labels(rows.input_ids, plan.kinds),
+        kinds=plan.kinds,
+    )
+    batch = masked.batch()
     labels = torch.from_numpy(batch["labels"])
     with torch.inference_mode():
         logits = model.masked_lm(
@@ -262,8 +283,8 @@ def _losses(model: Any, rows: Examples, kinds: npt.NDArray[np.uint8]) -> Floats:
     return np.asarray(losses.sum(1).double().numpy())
 
 
-def page(by_sampling: dict[str, dict[int, float]], draws: int) -> str:
-    """Render docs/results/diffusion.md."""
+def make_table(by_sampling: dict[str, dict[int, float]]) -> Table:
+    """Make the table of variances, beside those of the first sampling."""
     base = next(iter(by_sampling.values()))
     rows = [
         (
@@ -275,26 +296,4 @@ def page(by_sampling: dict[str, dict[int, float]], draws: int) -> str:
         )
         for name, by_length in by_sampling.items()
     ]
-    return "\n".join(
-        [
-            "# Variance of the loss of masked diffusion",
-            "",
-            "Written by `python -m benchmarks.variance`: the variance of the mean loss of a batch "
-            f"of {_BATCH} rows in nats a",
-            "token, over masks and rates of single tokens from 0.001 to 1, while the rows and the "
-            "model stay. The",
-            f"model's losses are of {draws} masks of each number of tokens, and of their "
-            "complements; all else is",
-            "integrated. Means are of the same batch over 1, 2 and 8 epochs, and beside those of "
-            "independent rates.",
-            "",
-            *markdown_table(("rates", "1 epoch", "2 epochs", "8 epochs"), rows, align="lrrr"),
-            "",
-            *[f"* {line}" for line in (*machine(), f"Commit: {commit(ROOT)}")],
-            "",
-        ]
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return Table(header=("rates", "1 epoch", "2 epochs", "8 epochs"), rows=rows, align="lrrr")

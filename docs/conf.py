@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _site import charts, contents, links, references
+from _site import contents, links, references
 from sphinx.application import Sphinx
 
 from mslm_data import __version__
@@ -48,8 +48,6 @@ html_theme = "furo"
 html_title = f"mslm-data {version}"
 html_static_path = ["_static", "../mslm_data/draw/look"]
 html_css_files = ["look.css", "site.css"]
-html_js_files = ["sort.js"]
-html_search_scorer = str(Path(__file__).parent / "_site" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
@@ -60,6 +58,5 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: references.write(Path(app.srcdir)))
     app.connect("source-read", contents.rewrite_page)
     app.connect("source-read", links.rewrite_page)
-    app.connect("source-read", charts.rewrite_page)
     app.connect("sphinx-click-process-description", references.show_examples_as_code)
     app.connect("sphinx-click-process-arguments", references.leave_out_nameless)

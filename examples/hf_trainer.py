@@ -69,6 +69,7 @@ def main() -> None:
         print(f"step {trainer.state.global_step}: eval_loss {scores['eval_loss']:.3f}", flush=True)
         model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
         model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
+    trainer.accelerator.end_training()  # else a thread of Gloo may abort a process that ends
 
 
 if __name__ == "__main__":

@@ -31,31 +31,45 @@ def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
         out: Folder to save the model to. Default: not saved.
         epochs: Number of epochs. Default: 40.
     """
+    # [start:batches]
     shards = md.load(folder)
     strategy = md.strategy("diffusion", units=units, complement=True)
-    train = MaskedDataset(shards["train"], strategy, seed=7)
-    loader = train.loader(batch_tokens=1024)
+    rows = MaskedDataset(shards["train"], strategy, seed=7)
+    loader = rows.loader(batch_tokens=1024)
+    # [end:batches]
 
+    # [start:model]
     torch.manual_seed(7)
     model = MslmModel.wrap(
-        small_modernbert(shards), tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0, per_rate=True
+        small_modernbert(shards),
+        tokenizer=shards.tokenizer,
+        w_elm=1.0,
+        w_blm=1.0,
+        per_rate=True,
+        protected=shards.manifest.protected,
     )
+    model.train()
+    # [end:model]
+
+    # [start:train]
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=50)
-    model.train()
     for epoch in range(int(epochs)):
         loader.set_epoch(epoch)
         for batch in loader:
-            # Each loss is divided by the rate of its row, their sum by the tokens of the batch.
+            # Each loss is divided by its row's rate, their sum by the tokens of the batch.
             loss = model(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
             warm_up.step()
+    # [end:train]
 
+    # [start:bound]
     held_out = shards["validation"]
     bound = diffusion_bound(model, held_out, units=units, samples=16)
+    # [end:bound]
     print(json.dumps({"bound": bound, "unigram": unigram(shards["train"], held_out)}))
     if out:
         model.save_pretrained(out)
@@ -82,22 +96,21 @@ def unigram(train: md.Split, held_out: md.Split) -> dict[str, Any]:
 def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
     """Make a small ModernBERT with random weights."""
     ids = shards.manifest.token_ids
-    return ModernBertForMaskedLM(
-        ModernBertConfig(
-            vocab_size=ids.size,
-            hidden_size=128,
-            intermediate_size=192,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            local_attention=64,
-            max_position_embeddings=512,
-            pad_token_id=ids.pad,
-            cls_token_id=shards.manifest.token_ids.special[2],
-            sep_token_id=shards.manifest.token_ids.special[3],
-            bos_token_id=None,
-            eos_token_id=None,
-        )
+    config = ModernBertConfig(
+        vocab_size=ids.size,
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=192,
+        local_attention=64,
+        max_position_embeddings=512,
+        pad_token_id=ids.pad,
+        bos_token_id=None,
+        eos_token_id=None,
+        cls_token_id=None,
+        sep_token_id=None,
     )
+    return ModernBertForMaskedLM(config)
 
 
 if __name__ == "__main__":

@@ -51,107 +51,12 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
     "BC5CDR-disease": ("pubtator/bc5cdr/CDR_TrainingSet.PubTator.txt", "Disease"),
 }
 """Name -> file of whole training documents, and label. BLURB's files have sentences only."""
-_RENAME = """
-[annotate.rename]
-SpecificDisease = "Disease"
-DiseaseClass = "Disease"
-Modifier = "Disease"
-CompositeMention = "Disease"
-"""
+_RENAMED = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
+"""Labels of NCBI-disease's documents, all of which BLURB calls Disease."""
 NOTES = "clinical/notes/NOTEEVENTS.csv.gz"
 TASKS = {"ACL-ARC": "acl_arc", "ChemProt": "chemprot"}
 """Text classification: name -> folder in `tasks`."""
 
-_TEXT = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "conll"
-decontaminate = {decontaminate}
-
-[annotate]
-labels = ["Entity"]
-
-[segment]
-use = "given"
-"""
-_WEAK_TEXT = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "conll"
-decontaminate = {decontaminate}
-
-[annotate]
-use = "terms"
-table = "{table}"
-labels = ["Entity"]
-
-[segment]
-use = "given"
-"""
-_OPEN_TEXT = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "jsonl"
-decontaminate = {decontaminate}
-
-[annotate]
-use = "terms"
-table = "{table}"
-labels = ["Entity"]
-
-[segment]
-use = "clinical"
-"""
-_DOCUMENTS = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "pubtator"
-
-[annotate]
-labels = ["{label}"]
-{rename}
-
-[segment]
-use = "clinical"
-"""
-_OTHER = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "conll"
-
-[segment]
-use = "given"
-"""
-_TASK = """
-name = "{name}"
-
-[source]
-duplicates = "keep"
-use = "jsonl"
-doc_label = "label"
-id_column = ""
-
-[annotate]
-{annotate}
-
-[segment]
-use = "whole"
-"""
-_TERMS = """
-use = "terms"
-table = "{table}"
-labels = ["Term"]
-"""
 _MARKED = re.compile(r"<< (.+?) >>|\[\[ (.+?) \]\]")
 """ChemProt's marks of the two entities in a relation."""
 
@@ -191,7 +96,7 @@ class Cache:
         with tempfile.TemporaryDirectory() as scratch:
             for split, file in OTHER_NER[name].items():
                 shutil.copyfile(inputs.real() / file, Path(scratch) / f"{split}.conll")
-            return self._built(name, ["--input", scratch], _OTHER.format(name=name))
+            return self._built(name, ["--input", scratch], _pipeline(name, "conll", "given"))
 
     def task(self, name: str) -> Shards:
         """Return a corpus of labelled texts with the published splits and weak mentions of terms.
@@ -208,8 +113,7 @@ class Cache:
                 terms = self._marked(name) or self._ngrams(name, files)
                 rows = ["name,label", *(f'"{term}",Term' for term in terms)]
                 table.write_text("\n".join(rows) + "\n", encoding="utf-8")
-        annotate = _TERMS.format(table=table)
-        return self._built(name, files, _TASK.format(name=name.lower(), annotate=annotate))
+        return self._built(name, files, _task(name, _terms(table, "Term")))
 
     def _marked(self, name: str) -> list[str]:
         """Return the entities marked in a task's training text, sorted."""
@@ -220,8 +124,7 @@ class Cache:
 
     def _ngrams(self, name: str, files: list[str]) -> list[str]:
         """Return n-grams of a task's training text."""
-        pipeline = _TASK.format(name=name.lower(), annotate='use = "none"')
-        shards = self._built(f"{name}-plain", files, pipeline)
+        shards = self._built(f"{name}-plain", files, _task(name, 'use = "none"'))
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "ngrams.txt"
             options = ["--drop-short-words", "--stop-words", "english", "--list", str(path)]
@@ -253,16 +156,18 @@ class Cache:
                 csv.writer(file).writerows(
                     [("name", "label"), *((name, "Entity") for name in names)]
                 )
-            pipeline = _WEAK_TEXT.replace("{table}", str(table))
-            return self._text("domain-weak", domain_sentences(), pipeline)
+            return self._text("domain-weak", domain_sentences(), _terms(table, "Entity"))
 
     def documents(self, name: str) -> Shards:
         """Return the training documents of a corpus, a split `train` with gold mentions."""
         file, label = DOCUMENTS[name]
-        rename = _RENAME if name == "NCBI-disease" else ""
+        annotate = f'labels = ["{label}"]'
+        if name == "NCBI-disease":
+            names = "\n".join(f'{each} = "Disease"' for each in _RENAMED)
+            annotate += f"\n[annotate.rename]\n{names}"
         with tempfile.TemporaryDirectory() as scratch:
             shutil.copyfile(inputs.real() / file, Path(scratch) / "train.txt")
-            pipeline = _DOCUMENTS.format(name=name, label=label, rename=rename)
+            pipeline = _pipeline(name, "pubtator", "clinical", annotate=annotate)
             return self._built(f"{name}-documents", ["--input", scratch], pipeline)
 
     def open_text(self) -> Shards:
@@ -285,21 +190,31 @@ class Cache:
             with (data / "train.jsonl").open("w", encoding="utf-8") as file:
                 for number, text in enumerate(texts):
                     file.write(json.dumps({"id": str(number), "text": text}) + "\n")
-            # The build removes documents that overlap with these test sets.
-            tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
-            pipeline = _OPEN_TEXT.format(name="open-text", decontaminate=tests, table=table)
+            pipeline = _pipeline(
+                "open-text",
+                "jsonl",
+                "clinical",
+                source=self._held_out(),
+                annotate=_terms(table, "Entity"),
+            )
             return self._built("open-text", ["--input", str(data)], pipeline)
 
     def everything(self) -> Shards:
         """Return all available training text, used to train the language modelling head only."""
         return self._text("everything", [*domain_sentences(), *_other_sentences()])
 
-    def _text(self, name: str, sentences: Sequence[Sentence], pipeline: str = _TEXT) -> Shards:
-        tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
+    def _text(
+        self, name: str, sentences: Sequence[Sentence], annotate: str = 'labels = ["Entity"]'
+    ) -> Shards:
         with tempfile.TemporaryDirectory() as scratch:
             inputs.write(Path(scratch) / "train.tsv", list(sentences))
-            made = pipeline.format(name=name, decontaminate=tests)
-            return self._built(name, ["--input", scratch], made)
+            pipeline = _pipeline(name, "conll", "given", source=self._held_out(), annotate=annotate)
+            return self._built(name, ["--input", scratch], pipeline)
+
+    def _held_out(self) -> str:
+        """Return the option with which a build removes what overlaps with the test sets."""
+        tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
+        return f"decontaminate = {tests}"
 
     def _built(self, name: str, options: list[str], pipeline: str = "") -> Shards:
         """Run `mslm-data build`, unless the folder is complete."""
@@ -341,6 +256,37 @@ class OwnCache(Cache):
     def everything(self) -> Shards:
         """Return the corpus."""
         return load(self.shards)
+
+
+def _pipeline(
+    name: str, source_use: str, segmenter: str, *, source: str = "", annotate: str = ""
+) -> str:
+    """Return the TOML of a pipeline whose corpus may repeat documents.
+
+    Args:
+        name: Name of the corpus.
+        source_use: Form of the files.
+        segmenter: Segmenter.
+        source: Further lines of `[source]`. Default: "".
+        annotate: Lines of `[annotate]`. Default: "".
+    """
+    return (
+        f'name = "{name}"\n'
+        f'[source]\nduplicates = "keep"\nuse = "{source_use}"\n{source}\n'
+        f"[annotate]\n{annotate}\n"
+        f'[segment]\nuse = "{segmenter}"\n'
+    )
+
+
+def _task(name: str, annotate: str) -> str:
+    """Return the pipeline of a task's labelled texts."""
+    source = 'doc_label = "label"\nid_column = ""'
+    return _pipeline(name.lower(), "jsonl", "whole", source=source, annotate=annotate)
+
+
+def _terms(table: Path, label: str) -> str:
+    """Return the lines of `[annotate]` for a table of terms."""
+    return f'use = "terms"\ntable = "{table}"\nlabels = ["{label}"]'
 
 
 def command(*arguments: str, environment: Mapping[str, str] | None = None) -> None:

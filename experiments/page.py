@@ -1,4 +1,4 @@
-"""Write the tables and figures of `docs/evidence.md` from the lines in `experiments/results`.
+"""Write the tables and figures of `docs/results/evidence.md` from `experiments/results`.
 
 Tables are written between marks in the page. The rest of the page does not change. A table without
 lines is left empty. Lines of runs that are no longer in the plan are excluded, for example those at
@@ -43,7 +43,7 @@ from experiments.plan import (
 )
 from experiments.tables import as_table, difference_cells, in_points, percent, spread
 
-GUIDE = ROOT / "docs" / "evidence.md"
+GUIDE = ROOT / "docs" / "results" / "evidence.md"
 FIGURES = lines.RESULTS.parent / "figures"
 
 EQUAL_COST = ("plain, twice as long", *(name for name, arm in JOINT.items() if arm.views == "two"))
@@ -102,7 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=FIGURES,
         help="folder of the figures (default experiments/figures)",
     )
-    parser.add_argument("--guide", type=Path, default=GUIDE, help="page (default docs/evidence.md)")
+    parser.add_argument(
+        "--guide", type=Path, default=GUIDE, help="page (default docs/results/evidence.md)"
+    )
     options = parser.parse_args(arguments)
 
     every = lines.read(options.results)
@@ -635,7 +637,7 @@ def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
             return table
         alt = f"points of F1 against {question.arms[0]}, with intervals: {corpus}"
         file = (FIGURES / _figure(title, corpus)).relative_to(ROOT)
-        return [*table, "", f"![{alt}](../{file.as_posix()})"]
+        return [*table, "", f"![{alt}](../../{file.as_posix()})"]
 
     def make(results: Sequence[Line]) -> list[str]:
         return _corpora_tables(question.corpora, partial(drawn, question.lines(results)))

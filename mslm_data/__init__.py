@@ -18,17 +18,19 @@ __all__ = [
     "Strategy",
     "__version__",
     "build",
+    "build_part",
     "examples",
     "load",
     "mask_specific_weights",
     "mix",
+    "scaled_weights",
     "show",
     "strategies",
     "strategy",
 ]
 
 if TYPE_CHECKING:
-    from mslm_data.api.building import build
+    from mslm_data.api.building import build, build_part
     from mslm_data.api.loading import Shards, load
     from mslm_data.api.mixing import mix
     from mslm_data.api.showing import show
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
     from mslm_data.mask.table import strategies, strategy
     from mslm_data.shard.split import Split
-    from mslm_data.stats import mask_specific_weights
+    from mslm_data.stats import mask_specific_weights, scaled_weights
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
     # Any.
@@ -49,10 +51,12 @@ else:
         "Split": "mslm_data.shard.split",
         "Strategy": "mslm_data.mask.strategy",
         "build": "mslm_data.api.building",
+        "build_part": "mslm_data.api.building",
         "examples": "mslm_data.data.examples",
         "load": "mslm_data.api.loading",
         "mask_specific_weights": "mslm_data.stats",
         "mix": "mslm_data.api.mixing",
+        "scaled_weights": "mslm_data.stats",
         "show": "mslm_data.api.showing",
         "strategies": "mslm_data.mask.table",
         "strategy": "mslm_data.mask.table",

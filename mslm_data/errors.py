@@ -171,7 +171,13 @@ def explain_system_error(error: OSError) -> str:
     return f"{message}; {advice}, then run the same command again" if advice else message
 
 
-def place_of(error: BaseException) -> str:
-    """Return the file and line that raised an exception, such as `reader.py:12`; "" if unknown."""
-    frames = traceback.extract_tb(error.__traceback__)
+def place_of(error: BaseException, *, of_file: str | None = None) -> str:
+    """Return the file and line that raised an exception, such as `reader.py:12`; "" if unknown.
+
+    Args:
+        error: The exception.
+        of_file: Path of a file whose last line in the traceback is returned, if it has one.
+    """
+    every = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in every if frame.filename == of_file] or every
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -5,8 +5,8 @@
     [source]            use = "conll", and options of that source; max_loss, decontaminate,
                         duplicates, duplicate_similarity, sample
     [[source.fetch]]    split, url, sha256: download for builds without --input
-    [annotate]          use = "gold", labels, rename, context, leave_out_context, and options of
-                        that annotator
+    [annotate]          use = "gold", labels, rename, context, leave_out_context, min_term_share,
+                        and options of that annotator
     [segment]           use = "given"
     [encode]            tokenizer, max_tokens, split, join, keep_text …
     [shard]             input_bytes
@@ -40,8 +40,8 @@ CONSENT = "sha256"
 NOT_TOML = (ValueError, RecursionError)
 """Errors of `tomllib`: its own is a ValueError, as is an integer that is too long."""
 KEPT_WHOLE = ("validation", "test")
-"""Evaluation splits, whose documents are never removed as duplicates or contaminated."""
-_OF_PATIENTS = ("i2b2", "notes")
+"""Evaluation splits: no document is removed as duplicate, as contaminated or for few terms."""
+_OF_PATIENTS = ("i2b2", "notes", "omop")
 """Sources whose text is protected as patients' text by default."""
 _OF_SHIPPED = ("use", "options", "sample", "fetch")
 """Options of a stage that only shipped pipelines set, and its name and own options."""
@@ -100,8 +100,8 @@ class About(Options, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether the corpus is patients' text, which is shown only with "
-            "`--show-text` and not pushed. Default: true for the sources `notes` and `i2b2`, "
-            "otherwise false."
+            "`--show-text` and not pushed. Default: true for the sources `notes`, `omop` and "
+            "`i2b2`, otherwise false."
         ),
     ] = False
 
@@ -191,6 +191,20 @@ class AnnotateOptions(Stage, frozen=True, kw_only=True):
     leave_out_context: Annotated[
         tuple[Flag, ...], Meta(description="Flags of mentions to leave out and count.")
     ] = ()
+    min_term_share: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Minimum share of a document's tokens in mentions. Training documents with "
+            "a smaller share are set aside.",
+        ),
+    ] = 0.0
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether any option needs the context of mentions."""
+        return self.context or bool(self.leave_out_context)
 
     def uses(self) -> list[str]:
         """Return the names of the annotator and of all members of an ensemble."""
@@ -243,6 +257,13 @@ class EncodeOptions(Options, frozen=True, kw_only=True):
         bool | None,
         Meta(description="Whether a `vocab.txt` is uncased. Default: decided by the vocabulary."),
     ] = None
+    eos: Annotated[
+        bool,
+        Meta(
+            description="Whether a document ends with the tokenizer's end-of-text token, by which "
+            "a decoder learns to stop. Nothing is added if the tokenizer ends each row with it."
+        ),
+    ] = False
     keep_text: Annotated[
         bool, Meta(description="Whether to store the text and character offsets of each row.")
     ] = False

@@ -34,11 +34,13 @@ class Plugin(NamedTuple):
         distribution: Name of the package, as in `pip list`.
         version: Version of the package.
         entry_point: The entry point, with its name and `module:attribute`.
+        rival: Name of another package with an entry point of this name; "" for none.
     """
 
     distribution: str
     version: str
     entry_point: EntryPoint
+    rival: str = ""
 
     def __str__(self) -> str:
         return (
@@ -50,9 +52,14 @@ class Plugin(NamedTuple):
         """Import the plug-in.
 
         Raises:
-            PipelineError: It cannot be imported, or is neither a class nor a function. Messages of
-                other exceptions are left out, because they may contain text.
+            PipelineError: It cannot be imported, is neither a class nor a function, or another
+                package has one of this name. Messages of other exceptions are left out, because
+                they may contain text.
         """
+        if self.rival:
+            raise PipelineError(
+                f"{self}: {self.rival} has an entry point of the same name; uninstall one of both"
+            )
         try:
             loaded = self.entry_point.load()
         except PipelineError as error:  # an incomplete class
@@ -74,12 +81,15 @@ class Plugin(NamedTuple):
 @cache
 def find_plugins(group: str) -> Mapping[str, Plugin]:
     """Return name -> plug-in for a group of entry points of installed packages."""
-    # An entry point without a distribution has no version to record.
-    return {
-        entry_point.name: Plugin(entry_point.dist.name, entry_point.dist.version, entry_point)
-        for entry_point in entry_points(group=group)
-        if entry_point.dist is not None
-    }
+    plugins: dict[str, Plugin] = {}
+    for entry_point in entry_points(group=group):
+        package = entry_point.dist
+        if package is None:  # it has no version to record
+            continue
+        first = plugins.get(entry_point.name)
+        rival = "" if first is None else first.distribution
+        plugins[entry_point.name] = Plugin(package.name, package.version, entry_point, rival)
+    return plugins
 
 
 def plugin_versions() -> dict[str, str]:

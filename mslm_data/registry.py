@@ -123,9 +123,7 @@ def list_options(make: Callable[..., Any]) -> list[Option]:
         has_factory = field.default_factory is not REQUIRED
         default = field.default_factory() if has_factory else field.default
         hint = field.type
-        options.append(
-            Option(name, hint, default, _help(hint), _words(hint), ", ".join(_limits(hint)))
-        )
+        options.append(Option(name, hint, default, _help(hint), _words(hint), _listed_limits(hint)))
     return options
 
 
@@ -137,6 +135,10 @@ def _help(hint: Any) -> str:
 def _marks(hint: Any) -> list[msgspec.Meta]:
     marks = getattr(hint, "__metadata__", ())
     return [mark for mark in marks if isinstance(mark, msgspec.Meta)]
+
+
+def _listed_limits(hint: Any) -> str:
+    return ", ".join(dict.fromkeys(_limits(hint)))
 
 
 def _limits(hint: Any) -> Iterator[str]:
@@ -291,8 +293,21 @@ class Registry:
         self._group = plugins
 
     def names(self) -> list[str]:
-        """Return all names, shipped and of plug-ins, sorted."""
-        return sorted([*self._table, *self._plugins()])
+        """Return all names that can be used, shipped and of plug-ins, sorted."""
+        usable = [name for name, (_, problem) in self.plugins().items() if not problem]
+        return sorted([*self._table, *usable])
+
+    def plugins(self) -> dict[str, tuple[Plugin, str]]:
+        """Return the name of each plug-in -> it, and why it cannot be used, or ""."""
+        checked = {}
+        for name, plugin in self._plugins().items():
+            problem = ""
+            try:
+                self._load_plugin(plugin)
+            except PipelineError as error:
+                problem = str(error)
+            checked[name] = plugin, problem
+        return checked
 
     def __contains__(self, name: object) -> bool:
         return name in self._table or name in self._plugins()
@@ -322,11 +337,11 @@ class Registry:
         """Import and return the object of a name.
 
         Raises:
-            PipelineError: The name is unknown, or its plug-in cannot be imported.
+            PipelineError: The name is unknown, or its plug-in cannot be used.
         """
         full = self.resolve(name)
         if full not in self._table:
-            return self._plugins()[full].load()
+            return self._load_plugin(self._plugins()[full])
         module, attribute = self._table[full].split(":")
         return getattr(importlib.import_module(module), attribute)
 
@@ -343,24 +358,35 @@ class Registry:
         return from_options(self.load(name), options, where=where, also=also)
 
     def _plugins(self) -> Mapping[str, Plugin]:
-        """Return name -> plug-in.
-
-        Raises:
-            PipelineError: A plug-in uses a shipped name.
-        """
+        """Return name -> plug-in."""
         if not self._group:
             return {}
         from mslm_data.plugins import find_plugins
 
-        plugins = find_plugins(self._group)
-        shipped = {_bare(name) for name in self._table}
-        for name, plugin in plugins.items():
-            if _bare(name) in shipped:
-                raise PipelineError(
-                    f"{plugin}: the name '{_bare(name)}' is shipped with mslm-data; rename it, or "
-                    f"uninstall {plugin.distribution}"
-                )
-        return plugins
+        return find_plugins(self._group)
+
+    def _load_plugin(self, plugin: Plugin) -> Any:
+        """Import and return the object of a plug-in.
+
+        Raises:
+            PipelineError: Its name is shipped, it cannot be imported, or its options cannot be
+                read.
+        """
+        name = _bare(plugin.entry_point.name)
+        if name in map(_bare, self._table):
+            raise PipelineError(
+                f"{plugin}: the name '{name}' is shipped with mslm-data; rename it, or "
+                f"uninstall {plugin.distribution}"
+            )
+
+        loaded = plugin.load()
+        try:
+            options_of(loaded)
+        except Exception as error:  # noqa: BLE001 - its annotations are evaluated
+            raise PipelineError(
+                f"{plugin}: expected parameters with types, got {type(error).__name__} at them"
+            ) from None
+        return loaded
 
 
 def _bare(name: str) -> str:

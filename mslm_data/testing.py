@@ -35,7 +35,8 @@ from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, TokenIds, take
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import SourceError
-from mslm_data.mask.plan import MaskKind, MaskPlan
+from mslm_data.mask.plan import MaskKind, MaskPlan, Objective
+from mslm_data.mask.sentinels import merge, put_sentinels
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import Options, list_options
 from mslm_data.segment import Segmenter
@@ -559,7 +560,8 @@ def check_strategy(
     """Check the laws of masking.
 
     A row's mask does not depend on the other rows, special tokens are not masked, unmasked tokens
-    do not change, and the input rows are not modified.
+    do not change, and the input rows are not modified. Inputs with sentinels and their labels are
+    the rows again when they are merged.
 
     Args:
         strategy: The strategy.
@@ -583,16 +585,24 @@ def check_strategy(
     offsets = examples.input_ids.offsets.tolist()
     _require(kinds.dtype == np.uint8, f"plan.kinds: expected uint8, got {kinds.dtype}")
     _require(set(kinds.tolist()) <= set(MaskKind), "plan.kinds: a value is not a MaskKind")
-    _require(
-        plan.kinds.offsets.tolist() == offsets == ids.offsets.tolist(),
-        "the plan has other rows than the input",
-    )
-    _require(not kinds[examples.word_ids.values < 0].any(), "a special token is masked")
-    kept = kinds == MaskKind.NONE
-    _require(
-        np.array_equal(ids.values[kept], examples.input_ids.values[kept]),
-        "a token is changed that is not masked",
-    )
+    _require(plan.kinds.offsets.tolist() == offsets, "the plan has other rows than the input")
+    is_special = examples.word_ids.values < 0
+    if plan.objective == Objective.CAUSAL:  # predicts where a text ends
+        is_special &= examples.input_ids.values != examples.ids.eos
+    _require(not kinds[is_special].any(), "a special token is masked")
+    if plan.objective == Objective.SENTINELS:
+        whole = merge(ids, put_sentinels(examples, kinds).labels, examples.ids)
+        _require(
+            whole.tolist() == examples.input_ids.tolist(),
+            "inputs and labels, merged again, are not the rows",
+        )
+    else:
+        kept = kinds == MaskKind.NONE
+        _require(
+            ids.offsets.tolist() == offsets
+            and np.array_equal(ids.values[kept], examples.input_ids.values[kept]),
+            "a token is changed that is not masked",
+        )
     _require(rows is not None or sum(plan.counts()) > 0, "expected masked tokens, got none")
     if plan.rates is not None:
         _require(plan.rates.dtype == np.float32, "plan.rates: expected float32")
@@ -649,7 +659,14 @@ def _make_rows(num_rows: int = 40) -> Examples:
         span_starts=span_starts,
         span_ends=span_ends,
         span_labels=labels,
-        ids=TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4)),
+        ids=TokenIds(
+            size=60,
+            mask=4,
+            pad=0,
+            unk=1,
+            sentinels=tuple(range(59, 39, -1)),
+            special=(0, 1, 2, 3, 4, *range(40, 60)),
+        ),
     )
 
 
@@ -667,7 +684,7 @@ def check_folder(folder: Path) -> None:
         ShardError: The manifest is missing, damaged or inconsistent, or has another format.
     """
     _, problems = verify(folder)
-    _require(not problems, "; ".join(f"{place}: {what}" for place, what in problems))
+    _require(not problems, "; ".join(map(str, problems)))
 
 
 # Loaders ------------------------------------------------------------------------------------------
@@ -691,8 +708,9 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             epoch are compared too.
 
     Raises:
-        AssertionError: There are no batches, or a restored loader gives too few or another one, or
-            ends a pass elsewhere. The message names the batch and the fields that differ.
+        AssertionError: There are no batches, or all are alike; or a restored loader gives too few
+            or another one, or ends a pass elsewhere. The message names the batch and the fields
+            that differ.
     """
     loader = make_loader()
     states = [_checkpoint(loader)]
@@ -703,6 +721,13 @@ def assert_resumes(make_loader: Callable[[], Any], *, epochs: int = 2) -> None:
             passes[-1].append(batch)
             states.append(_checkpoint(loader))
     _require(len(states) > 1, "expected batches, got none")
+    # Otherwise a loader that forgets its position would pass.
+    first = passes[0]
+    _require(
+        any(batch != first[0] for batch in first),
+        f"expected several batches a pass that differ, got {len(first)} alike; pass more rows or a "
+        "smaller batch size",
+    )
 
     # The position after the last batch is that of a further epoch, which is not compared.
     for number, state in enumerate(states[:-1]):

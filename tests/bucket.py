@@ -16,10 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-import boto3
-from botocore.config import Config
-from moto.server import ThreadedMotoServer
-
 from tests.source.server import running
 
 BUCKET = "corpora"
@@ -81,6 +77,9 @@ class Bucket:
     """
 
     def __init__(self, server: str) -> None:
+        import boto3
+        from botocore.config import Config
+
         self.url = ""
         self.requests: Counter[tuple[str, str]] = Counter()
         self.meeting: Meeting | None = None
@@ -170,6 +169,8 @@ def denied(answer: Answer) -> Answer:
 @contextmanager
 def serving() -> Iterator[Bucket]:
     """Serve a bucket on free local ports inside the context."""
+    from moto.server import ThreadedMotoServer  # late, as it takes a second
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # The server writes one line per request.
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()

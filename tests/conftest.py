@@ -12,6 +12,8 @@ import pytest
 from filelock import FileLock
 
 import mslm_data as md
+from mslm_data.io import remote
+from mslm_data.kernels._jit import cache_folder
 from tests import made
 from tests.support.properties import register_profiles
 
@@ -47,8 +49,16 @@ def unsynced() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def unpaused() -> Iterator[None]:
+    """Repeat failed downloads at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "PAUSE_S", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def compiled(unsynced: None, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compile the kernels of a build and of joint masking in one process; the others load them.
+    """Compile the kernels of builds, batches and masks in one process; the others load them.
 
     Otherwise all processes of a run, and all programs started by tests, would compile them at the
     same time.
@@ -56,8 +66,35 @@ def compiled(unsynced: None, tmp_path_factory: pytest.TempPathFactory) -> None:
     shared = tmp_path_factory.getbasetemp().parent  # Shared by the processes of a run.
     out = tmp_path_factory.mktemp("compiled") / "ncbi"
     with FileLock(shared / "kernels.lock"):
+        cached = cache_folder()
+        is_cold = cached is not None and not any(cached.glob("*/*.nbi"))
         made.built(out)
-        next(iter(md.Batches(md.load(out)["train"], md.strategy("joint"), batch_size=8)))
+        train = md.load(out)["train"]
+        next(iter(md.Batches(train, md.strategy("joint"), batch_size=8)))
+        if is_cold:
+            next(iter(md.Batches(train, "bert", batch_tokens=512, flat=True)))
+            plan_all_strategies()
+            find_terms_and_count_masks(out.parent / "notes")
+
+
+def plan_all_strategies() -> None:
+    """Plan and corrupt some rows by each strategy."""
+    from tests.mask.contract import OPTIONS
+    from tests.mask.test_golden import digests_of
+
+    for name in OPTIONS:
+        digests_of(name)
+
+
+def find_terms_and_count_masks(out: Path) -> None:
+    """Build notes with the mentions of terms and their context, and count masked words."""
+    from mslm_data.stats import count_masks
+
+    options = {"annotate.context": True, "encode.max_tokens": 64}
+    train = md.build("mimic", sample=True, out=out, workers=1, options=options)["train"]
+    tally = count_masks(train.chunks, md.strategy("joint"), labels=train.labels, seed=0, epochs=1)
+    tally.stats()
+    tally.top_words(1)
 
 
 @pytest.fixture(scope="session")

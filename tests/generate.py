@@ -13,7 +13,10 @@ from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged, make_offsets
 from tests.reference import rng
 
-IDS = TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4))
+IDS = TokenIds(
+    size=40, mask=4, pad=0, unk=1, sentinels=tuple(range(200, 100, -1)), special=(0, 1, 2, 3, 4)
+)
+"""Sentinels are beyond the vocabulary, so that no drawn id is one."""
 CLS, SEP = 2, 3
 
 

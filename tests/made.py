@@ -86,7 +86,35 @@ def unigram() -> Tokenizer:
     return tokenizer_module.parse_tokenizer(core.to_str())
 
 
-TOKENIZERS = {"word_piece": word_piece, "byte_level": byte_level, "unigram": unigram}
+@functools.cache
+def t5() -> Tokenizer:
+    """Train a Unigram like T5's: white space is dropped, `</s>` ends a row, and ten sentinels."""
+    core = tokenizers.Tokenizer(models.Unigram())
+    core.normalizer = normalizers.NFKC()
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    core.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=700,
+        special_tokens=["<pad>", "</s>", "<unk>"],
+        unk_token="<unk>",
+        show_progress=False,
+    )
+    core.train_from_iterator(sample_lines(), trainer)
+    core.add_special_tokens([f"<extra_id_{number}>" for number in range(9, -1, -1)])
+    core.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    return tokenizer_module.parse_tokenizer(core.to_str())
+
+
+TOKENIZERS = {
+    "word_piece": word_piece,
+    "byte_level": byte_level,
+    "unigram": unigram,
+    "t5": t5,
+}
 
 
 def of_words(
@@ -167,7 +195,13 @@ def encoder(
         options: `EncodeOptions`; `max_tokens` may be smaller than users may set it.
     """
     numbers = {label: number for number, label in enumerate(labels)}
-    defaults = {"max_tokens": 512, "split": "mention", "join": "none", "keep_text": False}
+    defaults = {
+        "max_tokens": 512,
+        "split": "mention",
+        "join": "none",
+        "keep_text": False,
+        "eos": False,
+    }
     chosen: Any = SimpleNamespace(**(defaults | options))
     return Encoder(WordTable(tokenizer), numbers, chosen, corpus=corpus)
 
@@ -278,13 +312,17 @@ def build(
 
 
 def built(
-    out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: Any
+    out: Path,
+    inputs: Path | None = None,
+    pipeline: Pipeline | None = None,
+    tokenizer: Tokenizer | None = None,
+    **options: Any,
 ) -> Manifest:
     """Build a folder, by default from the NCBI-like sample."""
     manifest = build(
         pipeline or pipeline_of(),
         [inputs or SAMPLE / "ncbi-disease"],
-        word_piece(),
+        tokenizer or word_piece(),
         out,
         workers=1,
         **options,

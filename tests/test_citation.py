@@ -1,4 +1,4 @@
-"""CITATION.cff: valid, for this version, and convertible to BibTeX."""
+"""CITATION.cff: valid, and for this version."""
 
 from __future__ import annotations
 
@@ -60,23 +60,3 @@ def test_citation__has_this_version_and_licence(citation: dict[str, Any]) -> Non
     assert citation["version"] == mslm_data.__version__
     assert citation["license"] == "Apache-2.0"
     assert citation["title"] == "mslm-data"
-
-
-def test_bibtex__formats_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    from _site.citing import bibtex
-
-    work = {
-        "type": "conference-paper",
-        "title": "On masks",
-        "authors": [{"family-names": "Roe", "given-names": "A B"}, {"name": "The group"}],
-        "year": 2020,
-    }
-
-    assert bibtex("roe", work) == (
-        "@inproceedings{roe,\n"
-        "  title = {{On masks}},\n"
-        "  author = {Roe, A B and {The group}},\n"
-        "  year = {2020},\n"
-        "}"
-    )

@@ -124,7 +124,9 @@ def test_build__documents_resume_and_open_a_finished_folder(tmp_path: Path) -> N
         documents=rows(), tokenizer=VOCAB, out=tmp_path / "whole", options=options, workers=1
     )
 
-    md.build(documents=rows(), tokenizer=VOCAB, out=out, options=options, part=(1, 2), workers=1)
+    md.build_part(
+        documents=rows(), tokenizer=VOCAB, out=out, options=options, part=(1, 2), workers=1
+    )
     assert not (out / "manifest.json").exists()
     md.build(documents=notes(), tokenizer=VOCAB, out=out, options=options, workers=1)
     before = made.tree(out)
@@ -175,20 +177,24 @@ def test_build__invalid_documents_are_named_by_number(
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "message"),
     [
-        {"documents": []},
-        {"documents": "text"},
-        {"documents": rows()[0]},
-        {"documents": rows(), "input": "files"},
-        {"documents": rows(), "sample": True},
-        {"documents": rows(), "out": None},
-        {},
+        ({"documents": []}, "^documents: expected at least one document, got none$"),
+        ({"documents": "text"}, "^documents: expected an iterable of documents, .*, got str$"),
+        ({"documents": rows()[0]}, "^documents: expected an iterable of documents, .*, got dict$"),
+        ({"documents": rows(), "input": "files"}, "^documents: cannot be combined with an input;"),
+        ({"documents": rows(), "sample": True}, "^documents: cannot be combined with a sample;"),
+        ({"documents": rows(), "out": None}, "^out: expected the folder to build from documents,"),
+        ({}, "^source: expected a name, a file or documents=, got neither$"),
     ],
 )
-def test_build__documents_reject_conflicting_arguments(options: Any, tmp_path: Path) -> None:
-    with pytest.raises(CallError):
+def test_build__documents_reject_conflicting_arguments(
+    options: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CallError, match=message):
         md.build(**{"tokenizer": VOCAB, "out": tmp_path / "out", **options})
+
+    assert not list(tmp_path.iterdir())
 
 
 def test_build__documents_without_their_keyword_are_not_shown(tmp_path: Path) -> None:
@@ -216,9 +222,11 @@ def test_build__documents_of_a_killed_process_are_removed(tmp_path: Path) -> Non
 def test_build__documents_of_parts_are_built_at_the_same_time(tmp_path: Path) -> None:
     def documents() -> Iterator[dict[str, Any]]:
         yield from rows()
-        md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", part=(2, 2), workers=1)
+        md.build_part(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", part=(2, 2), workers=1)
 
-    md.build(documents=documents(), tokenizer=VOCAB, out=tmp_path / "a", part=(1, 2), workers=1)
+    md.build_part(
+        documents=documents(), tokenizer=VOCAB, out=tmp_path / "a", part=(1, 2), workers=1
+    )
     md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "a", workers=1)
 
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

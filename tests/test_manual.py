@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -10,11 +9,9 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from urllib.parse import quote_plus
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.cli import COMMANDS
@@ -27,7 +24,6 @@ pytest.importorskip("sphinx")
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "mslm_data"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +64,8 @@ def text_of(manual: Path, page: str) -> str:
 
 def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
     docs = ROOT / "docs"
-    for page in (*docs.glob("*.md"), *(docs / "results").glob("*.md")):
+    folders = (docs, docs / "questions", docs / "results")
+    for page in (page for folder in folders for page in folder.glob("*.md")):
         assert (manual / page.relative_to(docs).with_suffix(".html")).is_file(), page.name
     assert (manual / "searchindex.js").is_file()
 
@@ -90,7 +87,7 @@ def test_manual__has_the_pictures_it_shows(manual: Path) -> None:
     }
     drawn = (ROOT / "experiments" / "figures").glob("*.svg")
 
-    assert len(shown["evidence.html"]) == len(list(drawn))
+    assert len(shown["results/evidence.html"]) == len(list(drawn))
     for page, sources in shown.items():
         for source in sources:
             assert (manual / page).parent.joinpath(source).is_file(), (page, source)
@@ -125,9 +122,7 @@ def test_manual__shows_examples_of_commands_unchanged(manual: Path) -> None:
 def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
     text = text_of(manual, "reference/strategies")
 
-    # Two lines per strategy, and the lines of the side-by-side view.
     assert text.count('<div class="mslm drawn">') == len(STRATEGIES.names())
-    assert text.count('<div class="mslm beside">') == 1
     assert "needs more than its name: pmi.arrow: expected a lexicon" in text
     assert text.count("As a file, to change") == len(STRATEGIES.names())
     assert tempfile.gettempdir() not in text
@@ -140,44 +135,12 @@ def test_manual__loads_nothing_from_other_hosts(manual: Path) -> None:
         assert "@import" not in text, page.name
 
 
-def test_manual__shows_a_message_of_each_error(manual: Path) -> None:
+def test_manual__has_the_advice_of_each_error(manual: Path) -> None:
     page = text_of(manual, "reference/errors")
-    kinds = [kind.__name__ for kind in MslmDataError.__subclasses__()]
 
-    for name in kinds:
-        section = page.partition(f'<section id="{name.lower()}"')[2].partition("</section>")[0]
-        assert "mslm-data" in section, name
-        assert "rror: " in section, name
-
-
-def test_manual__lists_the_warnings_of_every_module_with_warnings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    from _site.errors import WARNINGS
-
-    warn = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if any(map(warns, ast.walk(ast.parse(path.read_text(encoding="utf-8")))))
-    }
-
-    assert warn - {"cli/process.py"} == set(WARNINGS)
-
-
-def warns(node: ast.AST) -> bool:
-    """Whether code warns by the logger, by Python's warnings or by a line on stderr."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in ("warning", "warn")
-    return isinstance(node, ast.Constant) and str(node.value).startswith("warning: ")
-
-
-def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> None:
-    text = text_of(manual, "results/speed")
-
-    assert text.count('<div class="rate">') > 30
-    for name in ("build, one process", "mask a corpus: joint"):
-        assert f"<span>{name}</span>" in text
+    for kind in (MslmDataError, *MslmDataError.__subclasses__()):
+        section = page.partition(f'id="mslm_data.errors.{kind.__name__}"')[2].partition("</dd>")[0]
+        assert section.count("<p>") >= 2, kind.__name__
 
 
 def test_manual__runs_every_notebook(manual: Path) -> None:
@@ -203,28 +166,6 @@ def test_ran__returns_printed_text_and_the_last_value(monkeypatch: pytest.Monkey
     assert run_cell("print(x)\ny = x + 1\ny", names) == ("2\n", 3)
     assert run_cell("y += 1", names) == ("", None)
     assert names["y"] == 4
-
-
-def test_compatibility__names_the_python_versions_of_the_classifiers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    from _site.compatibility import LOWEST, PYTHONS, SHOWN, pinned
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    pins = pinned((ROOT / "tools" / "constraints.txt").read_text(encoding="utf-8"))
-
-    assert list(PYTHONS) == claimed
-    assert all(f"{python}.9" in SpecifierSet(project["requires-python"]) for python in PYTHONS)
-    wanted = [Requirement(one) for one in project["dependencies"]]
-    wanted += [
-        Requirement(one) for extra in project["optional-dependencies"].values() for one in extra
-    ]
-    for one in wanted:
-        for versions in (LOWEST, pins):
-            if one.name in SHOWN and one.name in versions:
-                assert versions[one.name] in one.specifier, one
 
 
 # In a browser ----------------------------------------------------------------------------------------
@@ -259,13 +200,6 @@ return found;
 """Elements wider than their column that cannot be scrolled; on a desktop, also scrollable elements.
 """
 
-HAS_RESULT = 'document.querySelector("#search-results li a")'
-FIRST_RESULT = f'return {HAS_RESULT}.getAttribute("href");'
-CONTENTS = """
-const list = document.querySelector(".toc-drawer");
-const box = list && list.getBoundingClientRect();
-return box !== null && box.width > 0 && box.left >= 0 && box.right <= window.innerWidth;
-"""
 CODE = """
 const code = document.createElement("div");
 code.className = "highlight-python notranslate";
@@ -284,49 +218,17 @@ def pages_of(manual: Path) -> list[str]:
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [420, 768, 1_000, 1_280, 1_600])
+@pytest.mark.parametrize("width", [420, 1_280])
 def test_manual__truncates_nothing(manual: Path, width: int) -> None:
     found = seen_on(manual, pages_of(manual), look=WIDE, width=width)
 
-    assert len(found) > 50
+    assert len(found) > 40
     assert {page: wide for page, wide in found.items() if wide} == {}
 
 
 @needs_chromium
 @pytest.mark.parametrize(("width", "seen"), [(420, ["beyond"]), (1_280, ["beyond", "wider"])])
 def test_wide__finds_truncated_code_and_text(manual: Path, width: int, seen: list[str]) -> None:
-    (found,) = seen_on(manual, ["weights.html"], look=CODE + WIDE, width=width).values()
+    (found,) = seen_on(manual, ["masking.html"], look=CODE + WIDE, width=width).values()
 
     assert sorted({line.split()[0] for line in found} - {"the"}) == seen
-
-
-@needs_chromium
-def test_manual__has_contents_beside_the_page_on_a_laptop(manual: Path) -> None:
-    for width, is_seen in ((1_000, False), (1_280, True), (1_600, True)):
-        assert seen_on(manual, ["building.html"], look=CONTENTS, width=width) == {
-            "building.html": is_seen
-        }
-
-
-@needs_chromium
-def test_manual__search_finds_the_page_of_a_topic(manual: Path) -> None:
-    wanted = {
-        "own strategy": "own_strategy.html",
-        "few-shot": "training.html",
-        "Trainer": "training.html",
-        "entry point": "plugins.html",
-        "mix": "mixes.html",
-        "flat rows": "batches.html",
-        "annotate": "annotating.html",
-        "export": "exporting.html",
-        "perplexity": "evaluating.html",
-        "weights": "weights.html",
-    }
-    queries = [f"search.html?q={quote_plus(words)}" for words in wanted]
-
-    found = seen_on(manual, queries, look=FIRST_RESULT, width=1_280, until=HAS_RESULT)
-
-    first = {words: found[query] for words, query in zip(wanted, queries, strict=True)}
-    assert {
-        words: page for words, page in first.items() if not page.startswith(wanted[words])
-    } == {}

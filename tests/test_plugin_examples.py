@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -72,8 +73,9 @@ def test_run__commands_use_a_source_a_segmenter_and_a_strategy(corpus: Path) -> 
     assert run("inspect", corpus.parent / "out", *mask, "--rows", "1").code == 0
 
 
-def test_build__uses_the_annotator(corpus: Path) -> None:
-    stages = ["--set", "annotate.use=gliner", "--set", 'annotate.prompts={"town" = "Town"}']
+@pytest.mark.parametrize("name", ["gliner", "gliner2"])
+def test_build__uses_the_annotator(name: str, corpus: Path) -> None:
+    stages = ["--set", f"annotate.use={name}", "--set", 'annotate.prompts={"town" = "Town"}']
 
     built = run(*words_of_build(corpus, "--source", "gate", *stages))
 
@@ -82,20 +84,42 @@ def test_build__uses_the_annotator(corpus: Path) -> None:
     assert '["Town"]' in built.err
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/*.py")), ids=lambda path: path.stem)
+def test_plugin__imports_public_names(path: Path) -> None:
+    """Neither private names nor the tests' helpers, which whoever copies the folder does not have."""
+    imports = [
+        f"{node.module}.{name.name}"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    ]
+    private = [name for name in imports if "._" in name or name.startswith("tests.")]
+
+    # The room of torch says which of its names are public.
+    private += [
+        name
+        for name in imports
+        if name.startswith("mslm_data.torch.")
+        and name.rpartition(".")[2] not in importlib.import_module(name.rpartition(".")[0]).__all__
+    ]
+
+    assert imports
+    assert private == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_plugin__passes_its_own_tests(name: str, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", tmp_path, EXAMPLES / name], check=True)
-    if name == "gliner":
-        pytest.importorskip("gliner", reason="gliner is not installed")
-    root = EXAMPLES.parents[1]
-    path = os.pathsep.join([str(tmp_path), str(root), os.environ.get("PYTHONPATH", "")])
+    if name.startswith("gliner"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / name],
         env={**os.environ, "PYTHONPATH": path},
-        cwd=root,
+        cwd=tmp_path,
         capture_output=True,
         check=False,
         text=True,
@@ -123,7 +147,7 @@ def test_page__plugins_pass_the_tests_of_the_page(
     module = importlib.import_module("of_page")
 
     tests = [function for name, function in vars(module).items() if name.startswith("test_")]
-    assert len(tests) == 4
+    assert len(tests) == 2
     for function in tests:
         function()
 

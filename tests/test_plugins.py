@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import mslm_data as md
 from mslm_data import plugins
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.api.loading import load
@@ -194,13 +195,111 @@ def test_help__does_not_search_plugins() -> None:
     ],
 )
 def test_registry__shipped_names_cannot_be_replaced(site: Path, registry, group, name) -> None:
-    before = registry.load("conll" if registry is SOURCES else "joint")
+    shipped = name.partition(".")[0]
+    before, names = registry.load(shipped), registry.names()
     put(site, "taker", {group: {name: "made_plugin:Lines"}})
     plugins.find_plugins.cache_clear()
 
-    with pytest.raises(PipelineError, match=rf"'{name}' of {group}, from taker 1\.0: the name"):
-        registry.names()
-    assert registry.load("conll" if registry is SOURCES else "joint") is before
+    assert registry.names() == names
+    assert registry.load(shipped) is before
+    if name != shipped:
+        with pytest.raises(PipelineError, match=rf"'{name}' of {group}, from taker 1\.0: the name"):
+            registry.load(name)
+
+
+BROKEN = {
+    "mslm_data.sources": {"wrong": "no_module:X", "conll": "made_plugin:Lines"},
+    "mslm_data.annotators": {"wrong": "made_plugin:no_such_class"},
+    "mslm_data.segmenters": {"wrong": "no_module:X"},
+    "mslm_data.strategies": {"wrong": "broken_plugin:half", "joint": "made_plugin:most"},
+}
+"""Plug-ins that cannot be imported, whose options cannot be read, or with a shipped name."""
+
+
+@pytest.fixture
+def broken(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages, one of them broken."""
+    code = f"def half(rate: 'Unknown{CANARY}' = 0.5): ..."
+    (site / "broken_plugin.py").write_text(code, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "broken_plugin", raising=False)
+    put(site, "bad", BROKEN)
+    plugins.find_plugins.cache_clear()
+    return site
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("registry", [SOURCES, ANNOTATORS, SEGMENTERS, STRATEGIES])
+def test_registry__a_broken_plugin_blocks_itself_alone(registry) -> None:
+    assert "wrong" not in registry.names()
+    assert {"lines", "fails", "all-of-it", "most.v1"} & {*registry.names()}
+    assert "wrong" in registry
+    with pytest.raises(PipelineError, match=r"'wrong' of mslm_data\.\w+, from bad 1\.0: "):
+        registry.load("wrong")
+
+
+def test_commands__go_on_beside_a_broken_plugin(broken: Path, tmp_path: Path) -> None:
+    made.built(tmp_path / "ncbi")
+    corpus = made.SAMPLE / "ncbi-disease"
+    (broken.parent / "notes.lines").write_text("A cold.\n", encoding="utf-8")
+
+    listings = [run("recipes", f"--{name}") for name in ("sources", "annotators", "segmenters")]
+    of_strategies = run("recipes", "--strategies")
+    recognised = run("recipes", "auto", "--input", corpus)
+    page = run("look", tmp_path / "ncbi", "--out", tmp_path / "page.html")
+    other = run("recipes", "--sources", "lines")
+    wrong = run("recipes", "--sources", "wrong")
+
+    for done in (*listings, of_strategies, recognised, page, other):
+        assert done.code == 0, done.err
+    assert "wrong" not in listings[0].out
+    assert "# Found 'conll'" in recognised.out
+    assert "most.v1" in of_strategies.out
+    assert wrong.code == 1
+    assert "from bad 1.0: expected no_module:X to be imported" in wrong.err
+
+
+def test_recognise__a_plugin_that_fails_at_a_file_blocks_itself_alone(site: Path) -> None:
+    code = f"""
+from made_plugin import Lines
+class Fails(Lines):
+    suffixes = (".tsv",)
+    def sniff(self, sample):
+        raise KeyError('{CANARY}')
+"""
+    (site / "failing_plugin.py").write_text(code, encoding="utf-8")
+    put(site, "failing", {"mslm_data.sources": {"failing": "failing_plugin:Fails"}})
+    plugins.find_plugins.cache_clear()
+    (site.parent / "a.tsv").write_text("no\x00thing", encoding="utf-8")
+
+    done = run("recipes", "auto", "--input", made.SAMPLE / "ncbi-disease")
+    unknown = run("recipes", "auto", "--input", site.parent / "a.tsv")
+
+    assert done.code == 0, done.err
+    assert "# Found 'conll'" in done.out
+    assert unknown.code == 1
+    assert CANARY not in unknown.err
+
+
+@pytest.mark.usefixtures("broken")
+def test_doctor__lists_plugins_and_what_is_wrong_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(md, "build", None)  # so that it masks no batch
+
+    done = run("doctor", "--json")
+
+    problems = {
+        (plugin["group"], plugin["name"]): plugin["problem"] for plugin in done.json["plugins"]
+    }
+    assert problems["mslm_data.sources", "lines"] is None
+    assert "no_module" in problems["mslm_data.sources", "wrong"]
+    assert "is shipped" in problems["mslm_data.sources", "conll"]
+    assert "is shipped" in problems["mslm_data.strategies", "joint"]
+    assert "NameError" in problems["mslm_data.strategies", "wrong"]
+    assert CANARY not in done.out
+    lines = [line for line in run("doctor").out.splitlines() if line.startswith("plug-in")]
+    assert any("bad 1.0" in line and "no_module" in line for line in lines)
+    assert any("made-plugin 1.0" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +331,17 @@ def test_load__names_the_broken_plugin(
 
     assert got in str(told.value)
     assert CANARY not in str(told.value)
+
+
+def test_load__refuses_a_name_of_two_packages(site: Path) -> None:
+    put(site, "another", {"mslm_data.sources": {"lines": "made_plugin:Lines"}})
+    plugins.find_plugins.cache_clear()
+
+    with pytest.raises(PipelineError, match=r"made-plugin.*; uninstall one of both") as told:
+        SOURCES.load("lines")
+
+    assert "another" in str(told.value)
+    assert SOURCES.load("beyond-lines").__name__ == "Beyond"
 
 
 @pytest.mark.usefixtures("site")

@@ -22,13 +22,14 @@ from tests.generate import fixed_examples
 from tests.test_walks import WALKS
 
 ROOT = Path(__file__).parent.parent
-MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
+DOCS = ROOT / "docs"
+QUESTIONS = sorted((DOCS / "questions").glob("*.md"))
+MANUAL = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *QUESTIONS]
+PAGES = [*sorted(ROOT.glob("*.md")), *MANUAL[1:], *sorted((DOCS / "results").glob("*.md"))]
 COLUMNS = 76
 """Maximum width of code on a page, as the manual shows the contents beside it."""
-ELSEWHERE = {"annotators.md", "exporting.md"}
-"""Pages whose Python is run by other tests: annotate/test_medcat_start.py, cli/test_export.py."""
+ELSEWHERE = {"annotators.md"}
+"""Pages whose Python is run by other tests: annotate/test_medcat.py."""
 
 
 def text_of(page: Path) -> str:
@@ -36,9 +37,9 @@ def text_of(page: Path) -> str:
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Yield the page name and the text of each code block of a language."""
+    """Yield the page, relative to docs/, and the text of each code block of a language."""
     return [
-        (page.name, block)
+        (str(page.relative_to(DOCS)) if page.is_relative_to(DOCS) else page.name, block)
         for page in MANUAL
         for block in re.findall(rf"```{language}\n(.*?)```", text_of(page), re.DOTALL)
     ]
@@ -71,11 +72,9 @@ def test_pages__contain_python() -> None:
     assert {page for page, _ in blocks("python")} >= {"README.md", "masking.md", "training.md"}
 
 
-@pytest.mark.parametrize(
-    "page",
-    sorted({page for page, _ in blocks("python")} - {f"{page}.md" for page in WALKS} - ELSEWHERE),
-)
-def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with the corpus and the model that pages use."""
     from tests.torch.tiny_models import save_tiny_bert
 
     monkeypatch.chdir(tmp_path)
@@ -84,7 +83,9 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
     # A local folder replaces downloads from the hub.
     save_tiny_bert(load("shards/ncbi"), tmp_path / "bert-base-cased")
 
-    # The blocks of a page share their names, from top to bottom.
+
+def run_python(page: str) -> dict[str, object]:
+    """Run the blocks of a page, which share their names, and return these."""
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         # Such as training without dropout, or heads without mentions.
@@ -92,8 +93,36 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
         for of_page, block in blocks("python"):
             if of_page == page:
                 exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages' own code
+    return names
 
-    assert names
+
+@pytest.mark.usefixtures("corpus")
+@pytest.mark.parametrize(
+    "page",
+    sorted(
+        {page for page, _ in blocks("python")}
+        - {f"{page}.md" for page in WALKS}
+        - ELSEWHERE
+        - {"README.md"}
+    ),
+)
+def test_pages__python_runs(page: str) -> None:
+    assert run_python(page)
+
+
+@pytest.mark.usefixtures("corpus")
+def test_readme__saves_a_model_with_its_tokenizer() -> None:
+    """Without the tokenizer's files, AutoTokenizer gives [UNK] for every word, and no error."""
+    from transformers import AutoModel, AutoTokenizer
+
+    Path("shards/ncbi").rename("shards/mine")
+
+    run_python("README.md")
+
+    saved = AutoTokenizer.from_pretrained("models/mine")
+    assert saved.get_vocab() == AutoTokenizer.from_pretrained("shards/mine").get_vocab()
+    assert saved.mask_token == "[MASK]"
+    assert AutoModel.from_pretrained("models/mine").config.vocab_size == len(saved)
 
 
 def test_pages__use_the_default_rates_of_joint() -> None:
@@ -156,13 +185,6 @@ def test_pages__use_existing_commands_and_options(shown: str) -> None:
             assert STRATEGIES.resolve(value)
 
 
-def test_readme__lists_every_strategy() -> None:
-    readme = text_of(ROOT / "README.md")
-
-    for name in STRATEGIES.names():
-        assert f"`{name.rsplit('.v', 1)[0]}`" in readme, name
-
-
 def test_building__lists_every_pipeline_and_source() -> None:
     page = text_of(ROOT / "docs" / "building.md")
 
@@ -179,13 +201,10 @@ def test_building__states_the_size_of_every_extra() -> None:
     assert "pytorch.org/get-started" in page
 
 
-def test_readme__links_every_page_of_docs() -> None:
-    linked = set(re.findall(r"\]\(docs/([\w.-]+)", text_of(ROOT / "README.md")))
+def test_index__links_every_page_of_docs() -> None:
+    pages = {str(page.relative_to(DOCS)) for page in MANUAL[1:]} - {"index.md"}
 
-    # index.md belongs to the manual.
-    missing = {page.name for page in (ROOT / "docs").glob("*.md")} - linked - {"index.md"}
-
-    assert not missing
+    assert pages <= set(re.findall(r"\]\(([\w./-]+)\)", text_of(DOCS / "index.md")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

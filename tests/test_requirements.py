@@ -1,4 +1,4 @@
-"""Requirements files: all dependencies, in the constraints' versions, with hashes."""
+"""Requirements files, with all dependencies in the constraints' versions; the versions page; workflows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, Requirement]:
-    """Return the pin of each package in a requirements file.
-
-    Each pin must have hashes, and the file has no other lines.
-    """
+    """Return the pin of each package in a requirements file; pip checks the hashes below it."""
     text = (TOOLS / "requirements" / name).read_text(encoding="utf-8")
-    without_comments = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
-
-    found = {}
-    for line in without_comments.replace(" \\\n    ", "\t").splitlines():
-        pin, *hashes = line.split("\t")
-        assert hashes, pin
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), pin
-        requirement = Requirement(pin)
-        assert re.fullmatch(r"==[0-9][^*,]*", str(requirement.specifier)), pin
-        found[canonicalize_name(requirement.name)] = requirement
-    return found
+    found = map(Requirement, re.findall(r"^(\w[^\\\n]*?) \\$", text, re.MULTILINE))
+    return {canonicalize_name(requirement.name): requirement for requirement in found}
 
 
 def wanted(name: str) -> list[Requirement]:
@@ -69,3 +57,31 @@ def test_requirements__leave_torch_and_its_gpu_packages_to_the_constraints() -> 
     assert re.search(
         r"^torch==", (TOOLS / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
     )
+
+
+def test_versions_page__names_pythons_and_versions_that_pyproject_allows() -> None:
+    page = (TOOLS / "requirements" / "README.md").read_text(encoding="utf-8")
+    project = PROJECT["project"]
+    table = re.search(r"^\| (numpy.*) \|\n.*\n\| (.*) \|$", page, re.MULTILINE)
+    assert table is not None
+    lowest = dict(zip(table[1].split(" | "), table[2].split(" | "), strict=True))
+    listed = [project["dependencies"], *project["optional-dependencies"].values()]
+
+    for python in re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"])):
+        assert python in page.partition("## Packages")[0], python
+    for requirement in (Requirement(one) for packages in listed for one in packages):
+        if requirement.name in lowest:
+            assert requirement.specifier.contains(lowest[requirement.name]), requirement
+
+
+def test_workflows__pin_actions_by_commit_and_test_claimed_pythons() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / ".github").rglob("*.yml")]
+    used = re.findall(r"uses: (\S+)", "\n".join(texts))
+    tests = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+
+    assert used
+    for action in used:
+        # `$/` is this repository.
+        assert re.fullmatch(r"\$/\S+|[\w./-]+@[0-9a-f]{40}", action), action
+    for python in re.findall(r'"(3\.\d+)"', tests):
+        assert f"Programming Language :: Python :: {python}" in PROJECT["project"]["classifiers"]

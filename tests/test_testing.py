@@ -542,6 +542,28 @@ def test_assert_resumes__detects_errors() -> None:
         assert_resumes(Counting, epochs=0)
 
 
+class Forgetful(Counting):
+    """A loader that forgets its position, of which nothing is seen if all batches are alike."""
+
+    def __init__(self, batches: int) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([{"ids": np.zeros(3)}] * self.batches)
+
+    def state_dict(self) -> dict[str, int]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_assert_resumes__needs_batches_that_differ(batches: int) -> None:
+    with pytest.raises(AssertionError, match=f"expected several batches .*, got {batches} alike"):
+        assert_resumes(lambda: Forgetful(batches))
+
+
 def test_assert_resumes__detects_a_loader_that_ends() -> None:
     class Ending(Counting):
         def __iter__(self) -> Iterator[dict[str, Any]]:

@@ -52,7 +52,7 @@ built: md.Shards = md.build(
     progress=told,
 )
 labels = md.build({"name": "mine", "source": {"use": "jsonl"}}, input="x", sample=False).labels
-md.build(Path("my.toml"), part=(1, 8))
+md.build_part(Path("my.toml"), part=(1, 8))
 
 
 def rows(shards: md.Shards, name: str = "train") -> md.Split:
@@ -74,13 +74,15 @@ print(md.Batches(mixed, joint), MaskedDataset(of_sizes, joint), mixed.splits[0].
 """
 
 WRONG = [
-    ("md.build(3)", "call-overload"),
-    ("md.build('x', 'input')", "call-overload"),
-    ("md.build('x', inputs='y')", "call-overload"),
-    ("md.build('x', workers='2')", "call-overload"),
-    ("md.build('x', options=['encode.keep_text'])", "call-overload"),
-    ("md.build('x', part=2)", "call-overload"),
-    ("len(md.build('x', part=(1, 2)))", "arg-type"),
+    ("md.build(3)", "arg-type"),
+    ("md.build('x', 'input')", "call-arg"),
+    ("md.build('x', inputs='y')", "call-arg"),
+    ("md.build('x', workers='2')", "arg-type"),
+    ("md.build('x', options=['encode.keep_text'])", "arg-type"),
+    ("md.build('x', part=(1, 2))", "call-arg"),
+    ("md.build_part('x', part=2)", "arg-type"),
+    ("md.build_part('x')", "call-arg"),
+    ("md.build_part('x', part=(1, 2)).labels", "attr-defined"),
     ("md.build('x').rows", "attr-defined"),
     ("md.build('x', progress=lambda: None)", "arg-type"),
     ("md.build('x', progress=lambda p: p.words)", "attr-defined"),

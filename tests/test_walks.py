@@ -21,7 +21,22 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-WALKS = ("start", "circle", "pretraining", "exported", "cluster", "coming_from")
+WALKS = (
+    "start",
+    "notes",
+    "pretraining",
+    "objectives",
+    "term_shares",
+    "questions/modernbert_csv",
+    "questions/run_mlm",
+    "questions/sft_weights",
+    "questions/grain",
+    "diffusion",
+    "forms",
+    "cluster",
+    "coming_from",
+    "questions/gliner_langextract",
+)
 """Pages whose blocks all run: `console`, `python`, and files with their name in a comment."""
 
 NOT_RUN = ("pip ", "git ", "make ", "cd ", "ray ", "export RAY_")
@@ -122,9 +137,10 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fresh(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder, offline, with an empty cache except for compiled kernels."""
+    """A working folder with the examples, offline, and a cache with only the compiled kernels."""
     folder = tmp_path / "work"
     folder.mkdir()
+    (folder / "examples").symlink_to(ROOT / "examples")
     cache = share_kernels(tmp_path / "cache")
     monkeypatch.chdir(folder)
     for name, value in {

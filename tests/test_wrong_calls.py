@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,6 @@ def test_chunks__reject_empty_batches(rows: Any, shards: md.Shards) -> None:
     [
         ({"workers": "2"}, r"^workers: expected a number from 1, got '2'; leave it out"),
         ({"workers": 0}, r"^workers: expected a number from 1, got 0; leave it out"),
-        ({"part": 3}, r"^part: expected \(i, n\) with 1 <= i <= n, such as \(2, 8\), got 3$"),
-        ({"part": (1, 2, 3)}, r"^part: expected \(i, n\) .*, got \(1, 2, 3\)$"),
-        ({"part": ("1", "2")}, r"^part: expected \(i, n\) .*, got \('1', '2'\)$"),
-        ({"part": (3, 2)}, r"^part: expected \(i, n\) .*, got \(3, 2\)$"),
         ({"options": ["encode.keep_text"]}, r"^options: expected a mapping, .*, got list$"),
     ],
 )
@@ -109,5 +106,14 @@ def test_build__names_arguments_of_a_wrong_type(
 ) -> None:
     with pytest.raises(CallError, match=message):
         md.build("blurb/ncbi-disease", sample=True, out=tmp_path / "out", **options)
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("part", [3, (1, 2, 3), ("1", "2"), (3, 2)])
+def test_build_part__names_a_wrong_part(part: Any, tmp_path: Path) -> None:
+    got = re.escape(repr(part))
+    with pytest.raises(CallError, match=rf"^part: expected \(i, n\) with 1 <= .*, got {got}$"):
+        md.build_part("blurb/ncbi-disease", sample=True, out=tmp_path / "out", part=part)
 
     assert not (tmp_path / "out").exists()

@@ -13,14 +13,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
 from benchmarks.gpu.page import page
-from benchmarks.gpu.part import NO_TIME, Part, measure, run_within
+from benchmarks.gpu.part import NO_TIME, measure, run_within
 from benchmarks.gpu.scale import FULL, TINY, Scale
 from benchmarks.inputs import ROOT
 
@@ -52,48 +52,33 @@ class Plan:
 
     Attributes:
         module: Module in `benchmarks.gpu`.
-        make: Imported module -> function of scale and folder that returns the part.
+        make: Its function of scale and folder that returns the part. Default: "part".
+        options: Further arguments of the function. Default: none.
         seconds: Time limit in a run of `SECONDS`; scaled with `--seconds`.
     """
 
     module: str
-    make: Callable[[Any], Callable[[Scale, Path], Part]]
+    make: str = "part"
+    options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float
 
 
-def _plain(module: Any) -> Callable[[Scale, Path], Part]:
-    return module.part  # type: ignore[no-any-return]
-
-
-def _training(
-    corpus: str, encoder: str, *, compiled: bool
-) -> Callable[[Any], Callable[[Scale, Path], Part]]:
-    return lambda module: getattr(module, corpus)(encoder, compiled=compiled)
+def _training(corpus: str, encoder: str, seconds: float, *, compiled: bool = False) -> Plan:
+    options = {"encoder": encoder, "compiled": compiled}
+    return Plan(module="speed", make=corpus, options=options, seconds=seconds)
 
 
 PARTS: Mapping[str, Plan] = {
-    "tests": Plan(module="suite", make=_plain, seconds=150),
-    "data": Plan(module="data", make=_plain, seconds=60),
-    "sentences-bert": Plan(
-        module="speed", make=_training("sentences", "BERT-base", compiled=False), seconds=75
-    ),
-    "notes-modernbert": Plan(
-        module="speed", make=_training("notes", "ModernBERT-base", compiled=False), seconds=75
-    ),
-    "loss": Plan(module="loss", make=_plain, seconds=30),
-    "entities": Plan(module="annotate", make=_plain, seconds=40),
-    "sentences-bert-compiled": Plan(
-        module="speed", make=_training("sentences", "BERT-base", compiled=True), seconds=100
-    ),
-    "notes-modernbert-compiled": Plan(
-        module="speed", make=_training("notes", "ModernBERT-base", compiled=True), seconds=100
-    ),
-    "sentences-modernbert": Plan(
-        module="speed", make=_training("sentences", "ModernBERT-base", compiled=False), seconds=60
-    ),
-    "notes-bert": Plan(
-        module="speed", make=_training("notes", "BERT-base", compiled=False), seconds=60
-    ),
+    "tests": Plan(module="suite", seconds=150),
+    "data": Plan(module="data", seconds=60),
+    "sentences-bert": _training("sentences", "BERT-base", 75),
+    "notes-modernbert": _training("notes", "ModernBERT-base", 75),
+    "loss": Plan(module="loss", seconds=30),
+    "entities": Plan(module="annotate", seconds=40),
+    "sentences-bert-compiled": _training("sentences", "BERT-base", 100, compiled=True),
+    "notes-modernbert-compiled": _training("notes", "ModernBERT-base", 100, compiled=True),
+    "sentences-modernbert": _training("sentences", "ModernBERT-base", 60),
+    "notes-bert": _training("notes", "BERT-base", 60),
 }
 """Name -> part, most important first. The last ones run only if time is left."""
 
@@ -226,8 +211,8 @@ def run_one(name: str, scale: Scale, folder: Path, seconds: float) -> None:
 
         torch.set_num_threads(1)  # tiny tensors are slower with several threads
     plan = PARTS[name]
-    module = importlib.import_module(f"benchmarks.gpu.{plan.module}")
-    measure(plan.make(module)(scale, folder), seconds, folder / f"{name}.json")
+    make = getattr(importlib.import_module(f"benchmarks.gpu.{plan.module}"), plan.make)
+    measure(make(scale, folder, **plan.options), seconds, folder / f"{name}.json")
 
 
 def machine(scale: Scale) -> list[str]:

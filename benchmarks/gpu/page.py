@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness import number
+from benchmarks.report import markdown_table
 
 _BASE = {"tokens/s": "of the first", "ms": "of the first"}
 """Column -> title of the next column, with ratios to the first row."""
@@ -17,6 +18,11 @@ def page(results: Mapping[str, Any]) -> str:
     Args:
         results: JSON object written by `benchmarks.gpu`.
     """
+    goals = [
+        (part["title"], goal["goal"], goal["reached"], "yes" if goal["met"] else "no")
+        for part in results["parts"]
+        for goal in part["goals"]
+    ]
     lines = [
         "# On a graphics card",
         "",
@@ -29,14 +35,7 @@ def page(results: Mapping[str, Any]) -> str:
         "",
         "## Goals",
         "",
-        "| of | goal | reached | met |",
-        "| --- | --- | --- | --- |",
-        *[
-            f"| {part['title']} | {goal['goal']} | {goal['reached']} | "
-            f"{'yes' if goal['met'] else 'no'} |"
-            for part in results["parts"]
-            for goal in part["goals"]
-        ],
+        *markdown_table(("of", "goal", "reached", "met"), goals, align="llll"),
         "",
     ]
     for part in results["parts"]:
@@ -65,7 +64,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for name in columns:
         head += [name, _BASE[name]] if name in _BASE else [name]
 
-    lines = [f"| {' | '.join(['', *head])} |", f"| --- |{' ---: |' * len(head)}"]
+    cells_of_rows = []
     for row in rows:
         cells = [row["name"]]
         if "numbers" not in row:
@@ -77,8 +76,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 cells.append(_cell(value))
                 if name in _BASE:
                     cells.append(_ratio(value, measured[0].get(name)))
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        cells_of_rows.append(cells)
+    return markdown_table(["", *head], cells_of_rows, align="l" + "r" * len(head))
 
 
 def _has(numbers: Mapping[str, Any], name: str) -> bool:

@@ -15,7 +15,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -100,45 +100,37 @@ class Subject:
 _SPECIAL_TOKENS = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def sentences(encoder: str, *, compiled: bool) -> Callable[[Scale, Path], Part]:
+def sentences(scale: Scale, folder: Path, *, encoder: str, compiled: bool = False) -> Part:
     """Return the part that trains on sentences."""
-
-    def part(scale: Scale, folder: Path) -> Part:
-        shards = open_built(folder, "sentences")
-        mean = shards["train"].tokens / len(shards["train"])
-        subject = Subject(
-            scale=scale,
-            encoder=encoder,
-            shards=shards,
-            rows=scale.sentence_batch,
-            tokens=round(scale.sentence_batch * mean),
-            width=scale.grouped_tokens,
-            compiled=compiled,
-        )
-        return _part(subject, "sentences", SENTENCES)
-
-    return part
+    shards = open_built(folder, "sentences")
+    mean = shards["train"].tokens / len(shards["train"])
+    subject = Subject(
+        scale=scale,
+        encoder=encoder,
+        shards=shards,
+        rows=scale.sentence_batch,
+        tokens=round(scale.sentence_batch * mean),
+        width=scale.grouped_tokens,
+        compiled=compiled,
+    )
+    return _part(subject, "sentences", SENTENCES)
 
 
-def notes(encoder: str, *, compiled: bool) -> Callable[[Scale, Path], Part]:
+def notes(scale: Scale, folder: Path, *, encoder: str, compiled: bool = False) -> Part:
     """Return the part that trains on notes."""
-
-    def part(scale: Scale, folder: Path) -> Part:
-        max_tokens = scale.note_rows[encoder]
-        shards = open_built(folder, f"notes-{max_tokens}")
-        mean = shards["train"].tokens / len(shards["train"])
-        subject = Subject(
-            scale=scale,
-            encoder=encoder,
-            shards=shards,
-            rows=max(1, round(scale.note_batch / mean)),
-            tokens=scale.note_batch,
-            width=max_tokens,
-            compiled=compiled,
-        )
-        return _part(subject, f"notes in rows of {max_tokens}", NOTES)
-
-    return part
+    max_tokens = scale.note_rows[encoder]
+    shards = open_built(folder, f"notes-{max_tokens}")
+    mean = shards["train"].tokens / len(shards["train"])
+    subject = Subject(
+        scale=scale,
+        encoder=encoder,
+        shards=shards,
+        rows=max(1, round(scale.note_batch / mean)),
+        tokens=scale.note_batch,
+        width=max_tokens,
+        compiled=compiled,
+    )
+    return _part(subject, f"notes in rows of {max_tokens}", NOTES)
 
 
 def _part(subject: Subject, corpus: str, goal: float) -> Part:

@@ -6,12 +6,16 @@ import json
 import random
 import shutil
 import signal
+import sys
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.faults import tree
+from benchmarks.inputs import ROOT
 from benchmarks.soak import commands, corpora
 from benchmarks.soak.commands import CODES, Ended, complaints
 from benchmarks.soak.corpora import Corpus
@@ -364,3 +368,39 @@ ROUNDS: Mapping[Round, int] = {
     damaged_unfinished: 3,
 }
 """Kind of round -> relative frequency."""
+
+
+def play_round(soak: Soak, seed: int, number: int) -> tuple[str, list[str]]:
+    """Play a round, and return its kind and its findings."""
+    rng = random.Random(f"{seed}-{number}")
+    play = draw_round(rng)
+    kind = play.__name__.replace("_", " ")
+    soak.out.parent.mkdir()
+
+    began = time.monotonic()
+    findings = []
+    for complaint in _complaints(play, soak, rng):
+        what = complaint.replace(str(soak.scratch), "…").replace(str(ROOT), "…")
+        findings.append(f"round {number}, {kind}: {what}")
+    shutil.rmtree(soak.out.parent)
+
+    seconds = time.monotonic() - began
+    print(f"round {number}, {kind}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    for finding in findings:
+        print(f"  FOUND: {finding}", file=sys.stderr, flush=True)
+    return kind, findings
+
+
+def draw_round(rng: random.Random) -> Round:
+    """Draw a kind of round."""
+    return rng.choices([*ROUNDS], [*ROUNDS.values()])[0]
+
+
+def _complaints(play: Round, soak: Soak, rng: random.Random) -> Iterator[str]:
+    """Yield the complaints of a round. An error that ends it is one: later rounds must go on."""
+    try:
+        yield from play(soak, rng)
+    except Exception as error:  # noqa: BLE001 - the findings of hours would be lost
+        traceback.print_exc()
+        last = str(error).strip().rpartition("\n")[2]
+        yield f"{type(error).__name__}: {last}"

@@ -22,6 +22,7 @@ SHOWN = {
     "DECISIONS.md": "reference/decisions",
     "mslm_data/shard/FORMAT.md": "reference/format",
     "experiments/README.md": "reference/experiments",
+    "tools/requirements/README.md": "reference/compatibility",
 }
 """File of the project -> page with its text."""
 _OTHERS = {

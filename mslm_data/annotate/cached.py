@@ -1,4 +1,7 @@
-"""Runs a model on single documents, and caches the mentions of each distinct document."""
+"""Runs a model on single documents, and caches the mentions of each distinct document.
+
+Processes share no cache, since the bytes of a build would depend on timing.
+"""
 
 from __future__ import annotations
 

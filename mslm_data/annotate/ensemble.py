@@ -1,4 +1,7 @@
-"""Combines the mentions of several annotators, and counts their agreement."""
+"""Combines the mentions of several annotators, and counts their agreement.
+
+Votes are on whole mentions. Votes on single words would give mentions that no annotator found.
+"""
 
 from __future__ import annotations
 

@@ -1,38 +1,41 @@
-"""Writes entities of texts as JSON lines, for `mslm-data annotate`.
+"""Writes entities of texts as JSON lines or as NOTE_NLP, for `mslm-data annotate`.
 
-A file is written by `builds` in work units, and can be resumed. Lines for standard output, or from
-standard input, are written immediately and cannot be resumed.
+A file is written by `builds` in work units, and can be resumed. Lines for standard output are
+written immediately and cannot be resumed.
 """
 
 from __future__ import annotations
 
-import io
+import datetime
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mslm_data.data.document import Document, SetAside
-from mslm_data.errors import CallError, PipelineError
-from mslm_data.io.files import make_folder, writing_whole
+from mslm_data.errors import AnnotateError, CallError, PipelineError
+from mslm_data.io.files import make_folder
+from mslm_data.io.name_tables import read_table
 from mslm_data.pipeline import STAGES, AnnotateOptions, Pipeline
 
 if TYPE_CHECKING:
     from mslm_data.builds import Progress
+    from mslm_data.builds.line_forms import LineForm
     from mslm_data.builds.line_sink import LineCounts
     from mslm_data.builds.stages import Inputs
-    from mslm_data.source.formats.text import PlainText
 
 STDIN = "-"
-_STDIN_ID = "stdin"
-_PROTECTED = "about.protected"
-"""The only option outside of `[source]` with an effect: a warning about readable patients' text."""
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_WITH_EFFECT = ("about.protected", "annotate.context", "annotate.leave_out_context")
+"""Options outside of `[source]` with an effect: a warning about readable patients' text, and the
+context of mentions."""
 _OF_BUILDS = ("decontaminate", "duplicates", "duplicate_similarity", "sample", "fetch")
 """Options of `[source]` with an effect on builds only."""
-_BLANKS = " \t\r\n\f\v"
-"""Characters of blank lines."""
 
 
 # Options ------------------------------------------------------------------------------------------
@@ -51,7 +54,7 @@ def check_sets(sets: Sequence[str]) -> None:
         path = text.partition("=")[0].strip()
         stage, _, option = path.partition(".")
         is_known = stage in STAGES and option
-        if not is_known or path == _PROTECTED:
+        if not is_known or path in _WITH_EFFECT:
             continue
         if stage != "source" or option.partition(".")[0] in _OF_BUILDS:
             raise PipelineError(
@@ -59,6 +62,68 @@ def check_sets(sets: Sequence[str]) -> None:
                 "source.text_column, source.documents or source.max_loss; this option is for "
                 "builds only, so leave it out"
             )
+
+
+def make_form(
+    to: str, *, show_text: bool = False, date: str = "", concepts: Path | None = None
+) -> LineForm:
+    """Return the form of the lines to write.
+
+    Args:
+        to: "jsonl" or "note_nlp".
+        show_text: Whether to write the text of each entity. NOTE_NLP needs it.
+        date: Date of the run, YYYY-MM-DD. NOTE_NLP needs it.
+        concepts: Table of concepts for NOTE_NLP, see `_read_concepts`.
+
+    Raises:
+        AnnotateError: The table of concepts is missing or damaged.
+        CallError: An option is missing, or has no effect.
+    """
+    from mslm_data.builds.line_forms import EntityLines, NoteNlp
+
+    if to == "jsonl":
+        if date or concepts:
+            raise CallError("--date and --concepts: expected --to note_nlp with them, got jsonl")
+        return EntityLines(show_text=show_text)
+    if not show_text:
+        raise CallError(
+            f"--to {to}: its column lexical_variant is text of the documents, which may be "
+            "patients'; add --show-text to write it"
+        )
+    try:
+        if datetime.date.fromisoformat(date).isoformat() != date:
+            raise ValueError
+    except ValueError:
+        got = "another value" if date else "none"
+        raise CallError(
+            f"--to {to}: expected the date of the run for nlp_date, got {got}; add --date "
+            "YYYY-MM-DD"
+        ) from None
+    return NoteNlp(date=date, concepts=_read_concepts(concepts) if concepts else {})
+
+
+def _read_concepts(path: Path) -> dict[str, str]:
+    """Return CUI or label -> concept id, of a CSV table with the columns cui and concept_id.
+
+    Raises:
+        AnnotateError: The file is missing or damaged, or lacks a column.
+    """
+    expected = f"{path}: expected a table with the columns cui and concept_id"
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = read_table(file, path, AnnotateError)
+            if not {"cui", "concept_id"}.issubset(table.columns):
+                raise AnnotateError(f"{expected}, found others")
+            found = {}
+            for line, row in table.rows:
+                if not _NUMBER.fullmatch(row["concept_id"]):
+                    raise AnnotateError(
+                        f"{path}:{line}: expected a whole number as concept_id, got another value"
+                    )
+                found[row["cui"]] = row["concept_id"]
+            return found
+    except (OSError, UnicodeDecodeError):
+        raise AnnotateError(f"{expected} in UTF-8, found none") from None
 
 
 def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
@@ -98,7 +163,13 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
     labels = ModelNer(model=model).labels()
     return replace(
         pipeline,
-        annotate=AnnotateOptions(use="model", options=options, labels=labels),
+        annotate=AnnotateOptions(
+            use="model",
+            options=options,
+            labels=labels,
+            context=pipeline.annotate.context,
+            leave_out_context=pipeline.annotate.leave_out_context,
+        ),
         source=replace(pipeline.source, duplicates="keep", decontaminate=()),
     )
 
@@ -106,53 +177,55 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
 # Annotation ---------------------------------------------------------------------------------------
 
 
-def find_texts(pipeline: Pipeline, paths: Sequence[str]) -> Inputs:
-    """Find the input texts.
+@contextmanager
+def finding_texts(pipeline: Pipeline, paths: Sequence[str]) -> Iterator[Inputs]:
+    """Find the input texts. Standard input is copied to a private file until the end of the block.
 
     Args:
         pipeline: The pipeline that reads documents.
-        paths: Files, folders or URLs; or only `-` for standard input, with a text in total or per
-            line, as the source's option `documents` says.
-
-    Returns:
-        The input files; no files for standard input.
+        paths: Files, folders or URLs; or only `-` for standard input, which is read as a `.txt`
+            file.
 
     Raises:
-        CallError: Standard input is combined with other inputs, or the source needs files.
+        CallError: Standard input is combined with other inputs, or the source reads no plain text.
         SourceError: An input is missing, or has another format.
     """
     from mslm_data.builds import find
-    from mslm_data.builds.stages import Inputs, make_source
+    from mslm_data.builds.stages import make_source
     from mslm_data.source.formats.text import PlainText
     from mslm_data.source.inputs.localise import localise
 
     if STDIN not in paths:
-        return find(pipeline, localise(paths))
+        yield find(pipeline, localise(paths))
+        return
 
-    source = make_source(pipeline)
-    if len(paths) > 1 or not isinstance(source, PlainText) or source.documents == "block":
+    if len(paths) > 1 or not isinstance(make_source(pipeline), PlainText):
         raise CallError(
-            "--input -: standard input is read as plain text, one document in all or one per line, "
-            "and without other inputs; write other input to a file"
+            "--input -: standard input is read as plain text, and without other inputs; write "
+            "other input to a file"
         )
-    return Inputs(pipeline, source, {"train": []})
+    with TemporaryDirectory(prefix="mslm-data-annotate-") as folder:
+        file = Path(folder) / "stdin.txt"
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield find(pipeline, [file])
 
 
 def annotate(
     inputs: Inputs,
     out: Path | None,
     write: Callable[[bytes], object],
+    form: LineForm | None = None,
     *,
-    show_text: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> LineCounts:
-    """Write a line of entities per document. As in builds, entities never touch placeholders.
+    """Write the entities of documents. As in builds, entities never touch placeholders.
 
     Args:
-        inputs: From `find_texts`.
+        inputs: From `finding_texts`.
         out: Output file; None calls `write` instead.
         write: Called with the lines of each batch, in UTF-8.
-        show_text: Whether to write the text of each entity. Default: False.
+        form: Form of the lines. Default: None, JSON without text.
         progress: Called after each work unit.
 
     Returns:
@@ -165,75 +238,13 @@ def annotate(
         SourceError: An input has another format, or has changed meanwhile.
     """
     from mslm_data import builds
-    from mslm_data.builds.line_sink import annotate_at_once, check_new
+    from mslm_data.builds.line_forms import EntityLines
+    from mslm_data.builds.line_sink import annotate_at_once
 
-    has_files = any(inputs.files.values())
-    read = None if has_files else lambda _: _read_stdin(inputs)
+    form = form or EntityLines()
     if out is None:
-        return annotate_at_once(inputs, write, show_text=show_text, read=read)
+        return annotate_at_once(inputs, write, form)
 
     out = out.resolve()  # writing replaces the target of a link, not the link
     make_folder(out.parent)
-    if has_files:
-        return builds.annotate(inputs, out, show_text=show_text, progress=progress)
-
-    check_new(out)
-    with writing_whole(out) as file:
-        return annotate_at_once(inputs, file.write, show_text=show_text, read=read)
-
-
-def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
-    """Read documents from standard input: the whole text, or a document per line."""
-    from mslm_data.builds.line_sink import MAX_BYTES, whole_text
-    from mslm_data.source.reading.encodings import marked, to_utf8
-
-    source = cast("PlainText", inputs.source)  # checked by `find_texts`
-    if source.documents == "line":
-        yield from _read_stdin_lines(source.encoding)
-        return
-    data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    if len(data) <= MAX_BYTES:
-        data = to_utf8(data, marked(data, source.encoding))
-    yield whole_text(data, _STDIN_ID, f"{_STDIN_ID}:1")
-
-
-def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
-    """Yield a document per line of standard input as it arrives, skipping blank lines."""
-    from mslm_data.builds.line_sink import MAX_BYTES, TOO_LARGE
-    from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
-    from mslm_data.source.reading.records import NOT_UTF8
-
-    stream = io.TextIOWrapper(
-        sys.stdin.buffer,
-        # utf-8-sig drops a byte order mark at the beginning.
-        encoding="utf-8-sig" if encoding == "utf-8" else encoding,
-        errors=DAMAGED,
-        newline="\n",
-    )
-    try:
-        number = 0
-        for line_number, line in enumerate(iter(lambda: stream.readline(MAX_BYTES + 1), ""), 1):
-            text = line.removesuffix("\n").removesuffix("\r")
-            if not text.strip(_BLANKS):
-                continue
-
-            doc_id = f"{_STDIN_ID}:{number}"
-            place = f"{_STDIN_ID}:{line_number}"
-            number += 1
-            if len(line) > MAX_BYTES:
-                yield SetAside(doc_id, place, TOO_LARGE)
-                _skip_line(stream, line)
-            elif DAMAGED_LETTER in text:
-                yield SetAside(doc_id, place, NOT_UTF8)
-            else:
-                yield Document(id=doc_id, text=text, place=place)
-    finally:
-        stream.detach()  # otherwise the wrapper closes standard input
-
-
-def _skip_line(stream: IO[str], read: str) -> None:
-    """Read the rest of a line, given the part that was read."""
-    from mslm_data.builds.line_sink import MAX_BYTES
-
-    while read and not read.endswith("\n"):
-        read = stream.readline(MAX_BYTES)
+    return builds.annotate(inputs, out, form, progress=progress)

@@ -1,4 +1,4 @@
-"""Builds a folder from user arguments: `md.build`, and the work of `mslm-data build`.
+"""Builds a folder from user arguments: `md.build`, `md.build_part`, and `mslm-data build`.
 
 This module turns names into a pipeline, a tokenizer and local files, with checks shared by the
 command and the function. `builds` does the rest.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from mslm_data.engine import ENGINES
 from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
@@ -40,49 +40,12 @@ AUTO = "auto"
 _OF_DOCUMENTS = "jsonl"
 """The source for documents from Python, which are written to files first."""
 
-_LONGEST_NAME = 255
-"""Maximum size of a file name on nearly all file systems, in bytes."""
-
 Source = str | Path | Mapping[str, Any]
 """Name of a shipped pipeline or source, path of a TOML file, or the tables of one."""
 Input = str | Path | Sequence[str | Path]
 """A file, folder or URL, or several."""
 Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
 """Context of a download. It gives a callback of file name, bytes so far and total bytes."""
-
-
-@overload
-def build(
-    source: Source | None = ...,
-    *,
-    input: Input = ...,
-    documents: Iterable[Any] | None = ...,
-    tokenizer: str | Path | None = ...,
-    out: str | Path | None = ...,
-    workers: int | None = ...,
-    engine: str = ...,
-    options: Mapping[str, Any] | None = ...,
-    sample: bool = ...,
-    part: None = ...,
-    progress: Callable[[Progress], None] | None = ...,
-) -> Shards: ...
-
-
-@overload
-def build(
-    source: Source | None = ...,
-    *,
-    input: Input = ...,
-    documents: Iterable[Any] | None = ...,
-    tokenizer: str | Path | None = ...,
-    out: str | Path | None = ...,
-    workers: int | None = ...,
-    engine: str = ...,
-    options: Mapping[str, Any] | None = ...,
-    sample: bool = ...,
-    part: tuple[int, int],
-    progress: Callable[[Progress], None] | None = ...,
-) -> None: ...
 
 
 def build(
@@ -96,9 +59,8 @@ def build(
     engine: str = "local",
     options: Mapping[str, Any] | None = None,
     sample: bool = False,
-    part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> Shards | None:
+) -> Shards:
     """Build a folder of Arrow shards from a corpus, and open it, as `mslm-data build` does.
 
     The same call resumes an interrupted build, or opens a finished folder. Errors name the options
@@ -126,12 +88,10 @@ def build(
         engine: `local` for processes on this machine (default), or `ray` for a Ray cluster.
         options: `stage.option` -> value; overrides options of the pipeline.
         sample: Whether to build the shipped sample corpus with its tokenizer. Default: False.
-        part: `(i, n)` builds every n-th work unit from unit i, counted from 1, and leaves the
-            folder unfinished. A call without `part` finishes it. Default: all units.
         progress: Called at the start and after each work unit.
 
     Returns:
-        The opened folder, as from `load`; None with `part`.
+        The opened folder, as from `load`.
 
     Raises:
         CallError: Arguments that cannot be combined, a number out of range, or an invalid document.
@@ -140,9 +100,104 @@ def build(
         BuildError: The folder has other content, or the build cannot be completed.
         MslmDataError: Any other error of the arguments or the machine.
     """
-    if part is not None and not _is_part(part):
+    folder = _run(
+        source,
+        documents,
+        part=None,
+        progress=progress,
+        input=input,
+        tokenizer=tokenizer,
+        out=out,
+        workers=workers,
+        engine=engine,
+        options=options,
+        sample=sample,
+    )
+
+    from mslm_data.api.loading import load
+
+    return load(folder)
+
+
+def build_part(
+    source: Source | None = None,
+    *,
+    part: tuple[int, int],
+    input: Input = (),
+    documents: Iterable[Any] | None = None,
+    tokenizer: str | Path | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    options: Mapping[str, Any] | None = None,
+    sample: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Build some work units of a folder, as `mslm-data build --part` does in an array job.
+
+    The folder stays unfinished: `build` with the same arguments, after all parts, finishes it.
+
+    Args:
+        source: See `build`, as for all arguments but `part`.
+        part: `(i, n)` for every n-th work unit from unit i, counted from 1.
+        input: See `build`.
+        documents: See `build`.
+        tokenizer: See `build`.
+        out: See `build`.
+        workers: See `build`.
+        engine: See `build`.
+        options: See `build`.
+        sample: See `build`.
+        progress: See `build`.
+
+    Raises:
+        CallError: `part` is out of range, or see `build`.
+        MslmDataError: See `build`.
+    """
+    if not _is_part(part):
         raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part!r}")
 
+    _run(
+        source,
+        documents,
+        part=part,
+        progress=progress,
+        input=input,
+        tokenizer=tokenizer,
+        out=out,
+        workers=workers,
+        engine=engine,
+        options=options,
+        sample=sample,
+    )
+
+
+def _run(
+    source: Source | None,
+    documents: Iterable[Any] | None,
+    *,
+    part: tuple[int, int] | None,
+    progress: Callable[[Progress], None] | None,
+    input: Input,
+    out: str | Path | None,
+    sample: bool,
+    **arguments: Any,
+) -> Path:
+    """Build a folder or a part of it, and return the folder.
+
+    Args:
+        source: See `build`.
+        documents: See `build`.
+        part: See `build_part`; None for the whole folder.
+        progress: See `build`.
+        input: See `build`.
+        out: See `build`.
+        sample: See `build`.
+        **arguments: Other arguments, for `prepare`.
+
+    Raises:
+        MslmDataError: See `build`.
+    """
     try:
         with ExitStack() as until_built:
             # Documents from Python become JSON lines, so that they are built like files.
@@ -158,21 +213,9 @@ def build(
             if source is None:
                 raise CallError("source: expected a name, a file or documents=, got neither")
 
-            ready = prepare(
-                source,
-                input=input,
-                tokenizer=tokenizer,
-                out=out,
-                workers=workers,
-                engine=engine,
-                options=options,
-                sample=sample,
-            )
+            ready = prepare(source, input=input, out=out, sample=sample, **arguments)
             ready.run(part=part, progress=progress or (lambda _: None))
-
-        from mslm_data.api.loading import load
-
-        return load(ready.out) if part is None else None
+            return ready.out
     except OSError as error:  # the command has its own messages for these
         raise MslmDataError(system_message(error) or type(error).__name__) from error
 
@@ -303,23 +346,17 @@ class Prepared:
         )
 
 
-def _check_is_path(argument: str, value: object) -> None:
-    """Check that a value can be a path: encodable, without NUL, and with short names."""
-    if not isinstance(value, str | Path):
-        return
-    problem = ""
-    try:
-        path = os.fsencode(value)
-    except UnicodeEncodeError:
-        problem = "characters that cannot be encoded"
-    else:
-        is_long = b"://" not in path and max(map(len, path.split(b"/"))) > _LONGEST_NAME
-        if is_long:
-            problem = f"a name of more than {_LONGEST_NAME} bytes"
-        elif b"\0" in path:
-            problem = "a NUL"
-    if problem:
-        raise CallError(f"{argument}: expected a valid file name or path, got one with {problem}")
+def _check_is_path(out: str | Path) -> None:
+    """Check that the output folder can be a path, before anything is read.
+
+    Raises:
+        CallError: It has a NUL, or characters that cannot be encoded.
+    """
+    with suppress(OSError):
+        try:
+            os.lstat(out)
+        except ValueError as error:
+            raise CallError(f"out: expected a path, got one that is none: {error}") from None
 
 
 def _are_positive(*values: object) -> bool:
@@ -328,9 +365,8 @@ def _are_positive(*values: object) -> bool:
 
 def _is_part(part: Any) -> bool:
     """Return whether a value is `(i, n)` with 1 <= i <= n."""
-    if not isinstance(part, tuple | list) or len(part) != 2:
-        return False
-    return _are_positive(*part) and bool(part[0] <= part[1])
+    is_pair = isinstance(part, tuple | list) and len(part) == 2
+    return is_pair and _are_positive(*part) and bool(part[0] <= part[1])
 
 
 @contextmanager
@@ -380,18 +416,7 @@ def prepare(
         )
     ENGINES.resolve(engine)
 
-    # Check all paths before anything is read, so that errors name the argument.
     given = [input] if isinstance(input, str | Path) else list(input)
-    paths_by_argument: dict[str, list[Any]] = {
-        "source": [source],
-        "input": given,
-        "tokenizer": [tokenizer],
-        "out": [out],
-    }
-    for argument, values in paths_by_argument.items():
-        for value in values:
-            _check_is_path(argument, value)
-
     recognised = None
     if source == AUTO:
         paths_set = [*(text.partition("=")[0] for text in sets), *(options or {})]
@@ -407,6 +432,7 @@ def prepare(
     if out is None:
         named = recognised.folder if recognised else source
         out = default_folder(named, pipeline, sample=sample)
+    _check_is_path(out)
     return Prepared(
         pipeline=pipeline,
         inputs=tuple(paths),

@@ -2,6 +2,8 @@
 
 shards = md.load("shards/ncbi")
 train = shards["train"]
+
+The module is not named `load`: importing it would replace the function `md.load`.
 """
 
 from __future__ import annotations

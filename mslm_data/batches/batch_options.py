@@ -43,10 +43,13 @@ class BatchOptions:
         open_shards: Number of shards that are shuffled together when `shuffle="shards"`.
         bucketed: Whether to batch rows of similar length, within windows of 64 batches. Default:
             True, but False with `shuffle=False`, which keeps the stored order, and with `flat`,
-            which has no padding to save.
+            which has no padding to save. Without it, more than half of the positions of sentences
+            are padding.
         drop_last: Whether to skip batches that are not full, and a last step that lacks a batch for
             some rank.
         seed: Seed of the order, in `[0, 2**63)`.
+        margin: Number of tokens by which a row may become longer in a batch, set by the strategy;
+            with sentinels, `mslm_data.mask.sentinels.MARGIN`.
 
     Raises:
         ValueError: A value of the wrong type or out of range, or options that do not go together.
@@ -61,6 +64,7 @@ class BatchOptions:
     bucketed: bool | None = None
     drop_last: bool = False
     seed: int = 0
+    margin: int = 0
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "batch_tokens", "multiple_of", "open_shards"):

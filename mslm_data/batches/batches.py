@@ -6,13 +6,20 @@ for batch in md.Batches(shards["train"], md.strategy("joint"), batch_size=32): .
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, check_size
+from mslm_data.batches.batch_options import OPEN_SHARDS, check_size
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import check_split, mask_batches, strategy_for
+from mslm_data.batches.masked import (
+    TokenWeights,
+    batch_options,
+    check_split,
+    mask_batches,
+    strategy_for,
+    table_of_weights,
+)
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_numbers import is_integer
@@ -47,6 +54,7 @@ class Batches:
         bucketed: bool | None = None,
         drop_last: bool = False,
         multiple_of: int = 1,
+        weights: TokenWeights | Sequence[TokenWeights] | None = None,
         rank: int = 0,
         world: int = 1,
     ) -> None:
@@ -60,6 +68,10 @@ class Batches:
                 default options.
             seed: Seed of the order and the masks, in `[0, 2**63)`. Default: 0.
             epoch: First epoch, in `[0, 2**63)`. Default: 0.
+            weights: `(w_elm, w_blm)`, the loss weights of terms and of other tokens, for
+                `loss_weights` in each batch. `md.scaled_weights` gives them a mean of 1. In a
+                curriculum, one such pair for all parts, or one for each. Default: no
+                `loss_weights`.
             rank: The rank of this process, in `[0, world)`, to train on several. Default: 0.
             world: Number of ranks. Default: 1.
 
@@ -73,7 +85,9 @@ class Batches:
         check_split(split)
         self._split = split
         self._strategy = strategy_for(split, strategy)
-        self._options = BatchOptions(
+        self._weights = table_of_weights(weights, self._strategy)
+        self._options = batch_options(
+            self._strategy,
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             flat=flat,
@@ -112,7 +126,12 @@ class Batches:
         self._cursor.rewind()
 
         return mask_batches(
-            self._split, self._strategy, self._cursor, rank=self._rank, world=self._world
+            self._split,
+            self._strategy,
+            self._cursor,
+            rank=self._rank,
+            world=self._world,
+            weights=self._weights,
         )
 
     def __repr__(self) -> str:

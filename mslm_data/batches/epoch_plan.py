@@ -90,6 +90,7 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
     start, stop = bounds[block : block + 2]
     numbers, rounds = block_rows(parts, options, epoch=epoch, start=start, stop=stop)
     lengths = _read_lengths(rows, numbers)
+    lengths += np.uint32(options.margin)
     if options.is_by_tokens:
         check_row_lengths(lengths, options)
 
@@ -107,11 +108,12 @@ def plan_epoch(rows: Sized, options: BatchOptions, epoch: int, *, block: int = 0
     bounds_out = np.zeros(len(batch_sizes) + 1, np.int64)
     np.cumsum(batch_sizes, out=bounds_out[1:])
     kept = int(bounds_out[-1])
+    # Without this dtype, NumPy would convert all lengths to 64 bits first.
+    tokens = np.add.reduceat(lengths[:kept], bounds_out[:-1], dtype=np.uint32)
     return EpochPlan(
         rows=numbers[:kept],
         bounds=bounds_out,
-        # Without this dtype, NumPy would convert all lengths to 64 bits first.
-        tokens=np.add.reduceat(lengths[:kept], bounds_out[:-1], dtype=np.uint32),
+        tokens=tokens - np.uint32(options.margin) * batch_sizes.astype(np.uint32),
         rounds=None if rounds is None else rounds[:kept],
     )
 
@@ -123,7 +125,8 @@ def window_rows(rows: Any, options: BatchOptions) -> int:
 
     # The average number of rows in WINDOW batches by tokens.
     budget = WINDOW * options.batch_tokens
-    return max(WINDOW, budget * len(rows) // max(int(rows.tokens), 1))
+    tokens = int(rows.tokens) + options.margin * len(rows)
+    return max(WINDOW, budget * len(rows) // max(tokens, 1))
 
 
 def check_row_lengths(lengths: npt.NDArray[Any], options: BatchOptions) -> None:

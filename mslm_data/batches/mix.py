@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -296,24 +298,41 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
 
 
 def _check_distinct(splits: Sequence[SplitShare]) -> None:
-    """Check that no split is repeated. Repeated rows would get the same masks.
+    """Check that no two parts share rows of one split, which would get the same masks.
 
     Raises:
-        ValueError: A split is repeated, or given with a subset of it.
+        ValueError: A split is repeated, or given with a subset of it, or two subsets overlap.
     """
-    seen: dict[object, SplitShare] = {}
-    for part in splits:
-        # Folders of `mslm-data subset` have other shards than the folder that was built.
-        manifest = part.source.manifest
-        plan = manifest.draws[0]["plan"] if manifest.draws else manifest.plan
-        for identity in (part.digest, (plan, part.source.name)):
-            first = seen.setdefault(identity, part)
-            if first is part:
-                continue
-            is_whole = (
-                part.digest == first.digest and part.source.numbers is first.source.numbers is None
-            )
-            advice = (
-                "name it once, with the sum of both weights" if is_whole else "pass one of them"
-            )
-            raise ValueError(f"mix: {part.name} is of the same split as {first.name}; {advice}")
+    for first, part in combinations(splits, 2):
+        is_same = part.digest == first.digest
+        is_whole = is_same and part.source.numbers is first.source.numbers is None
+        if not is_same and origin(part.source) != origin(first.source):
+            continue
+        if not is_whole and not share_rows(part.source, first.source):
+            continue
+
+        advice = "name it once, with the sum of both weights" if is_whole else "pass one of them"
+        raise ValueError(f"mix: {part.name} is of the same split as {first.name}; {advice}")
+
+
+def origin(split: Split) -> tuple[str, str]:
+    """Return the plan of the build that wrote a split, and its name.
+
+    Folders of `mslm-data subset` have the plan of the folder that was built.
+    """
+    manifest = split.manifest
+    return (manifest.draws[0]["plan"] if manifest.draws else manifest.plan), split.name
+
+
+def share_rows(one: Split, other: Split) -> bool:
+    """Return whether two splits have rows of the same keys.
+
+    Remote splits are taken to have some, because all of their shards would be downloaded.
+    """
+    if not isinstance(one.place, Path) or not isinstance(other.place, Path):
+        return True
+    ours, theirs = (
+        np.concatenate([batch.column("key").to_numpy() for batch in split.batches(["key"])])
+        for split in (one, other)
+    )
+    return bool(np.isin(ours, theirs).any())

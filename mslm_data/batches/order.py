@@ -33,6 +33,9 @@ STATE_VERSION = 1
 class Position(NamedTuple):
     """A position in training, between two steps.
 
+    Epochs by tokens differ in their number of batches, and the number of ranks may change on
+    resume, so steps and tokens do not follow from the epoch.
+
     Attributes:
         epoch: Epoch number, from 0.
         block: Number of blocks of this epoch before it. At the end of the epoch, all of them.

@@ -33,6 +33,7 @@ from mslm_data.builds.data_loss import (
     check_all_labels,
     check_losses,
     check_set_aside,
+    first_places,
     show_labels,
 )
 from mslm_data.builds.plan import as_one_unit
@@ -61,6 +62,7 @@ from mslm_data.metrics import (
     resample,
 )
 from mslm_data.pipeline import Pipeline
+from mslm_data.results import Result, Table
 from mslm_data.segment import Segmenter
 from mslm_data.shard.built_folder import load_splits
 from mslm_data.shard.manifest import Manifest
@@ -68,8 +70,14 @@ from mslm_data.shard.manifest import Manifest
 Ints = npt.NDArray[np.int64]
 
 
+_SCORES = ("precision", "recall", "f1")
+_RECALLS = ("exact_recall", "overlap_recall")
+_REASONS_SHOWN = 5
+"""Maximum number of printed reasons for documents set aside."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class Audit(Result):
     """The result of an audit.
 
     Attributes:
@@ -97,6 +105,53 @@ class Audit:
             "labels": self.labels,
         }
 
+    def tables(self) -> Iterator[str | Table]:
+        """Yield what is not compared, a table of scores, and one of recall by class."""
+        yield from self._not_compared()
+
+        rows: list[list[Any]] = []
+        for label, scores in self.labels.items():
+            for match in ("exact", "overlap"):
+                cells = [_cell(scores, f"{match}_{score}") for score in _SCORES]
+                rows.append([label, match, scores["gold"], scores["found"], *cells])
+        yield Table(rows, head=("label", "match", "gold", "found", *_SCORES))
+
+        # The recall of each class of gold mentions.
+        rows = []
+        for label, scores in self.labels.items():
+            for name, recalls in scores.get("unseen", {}).items():
+                cells = [_cell(recalls, recall) for recall in _RECALLS]
+                rows.append([label, name, recalls["gold"], *cells])
+        if rows:
+            head = ("label", "in training", "gold", "exact recall", "overlap recall")
+            yield Table(rows, head=head)
+        yield "in brackets: 95 % intervals, by the bootstrap over documents"
+
+    def _not_compared(self) -> Iterator[str]:
+        """Yield the numbers of documents and mentions that are not compared, by reason."""
+        counts = self.gold.counts
+        yield f"{counts.written:,} gold documents, {counts.aside:,} set aside"
+        first = {reason.text: place for reason, place in first_places(self.gold).items()}
+        for reason, number in Counter(counts.set_aside).most_common(_REASONS_SHOWN):
+            yield (
+                f"{number:,} of {counts.read:,} gold documents set aside: {reason}, first at "
+                f"{first[reason]}"
+            )
+        others = len(counts.set_aside) - _REASONS_SHOWN
+        if others > 0:
+            yield f"gold documents set aside for {others:,} other reasons are not listed"
+
+        for reason, number in counts.left_out.items():
+            yield f"{number:,} of {counts.given_mentions:,} gold mentions left out: {reason}"
+        for found, number in sorted(self.found_left_out.items()):
+            yield f"{number:,} mentions found and left out, as in the folder: {found}"
+
+
+def _cell(scores: Mapping[str, Any], name: str) -> str:
+    """Return a score with its interval, as text."""
+    low, high = scores[f"{name}_interval"]
+    return f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]"
+
 
 def audit(
     manifest: Manifest,
@@ -118,7 +173,7 @@ def audit(
             mentions of the files are the gold ones, whatever its annotator; "none" ignores them.
         inputs: Gold files or folders.
         labels: Gold label -> the folder's label. Only these labels are compared, because gold may
-            not annotate others. If empty, the labels of gold mentions that the folder has too.
+            not annotate others. If empty, those that the gold and the folder have in common.
         train: Mentions that the annotator may have learned, to classify gold mentions.
 
     Raises:
@@ -293,7 +348,7 @@ def _read_gold(found: Inputs, labels: tuple[str, ...]) -> dict[str, _Gold]:
 def _choose_labels(
     labels: Mapping[str, str], read: Outcome, gold: Pipeline, manifest: Manifest
 ) -> Mapping[str, str]:
-    """Return the labels to compare, by default those that gold mentions and the folder share.
+    """Return the labels to compare, by default those that the gold and the folder have in common.
 
     Args:
         labels: Gold label -> the folder's label.
@@ -304,8 +359,9 @@ def _choose_labels(
     Raises:
         PipelineError: A label does not occur, or none is shared.
     """
-    labels = labels or {label: label for label in read.labels if label in manifest.labels}
-    unknown = sorted({*labels}.difference(read.labels, gold.annotate.labels))
+    known = {*read.labels, *gold.annotate.labels}
+    labels = labels or {label: label for label in manifest.labels if label in known}
+    unknown = sorted(labels.keys() - known)
     if labels and not unknown:
         return labels
 

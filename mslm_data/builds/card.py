@@ -29,8 +29,7 @@ def card(manifest: Manifest) -> str:
         lines += [f"* Labels of documents: {', '.join(map(markdown, manifest.doc_labels))}"]
     if manifest.subset:
         draws = ", then ".join(
-            f"{drawn['documents']:,} documents of {markdown(drawn['split'])} by seed "
-            f"{drawn['seed']}"
+            f"{drawn['documents']:,} documents of {markdown(drawn['split'])}{_how(drawn)}"
             for drawn in manifest.draws
         )
         lines += [f"* A subset: {draws} with `mslm-data subset`; other splits are whole"]
@@ -50,6 +49,16 @@ def card(manifest: Manifest) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _how(drawn: Mapping[str, Any]) -> str:
+    """Return how the documents of a subset were chosen, in words."""
+    how = f" by seed {drawn['seed']}" if "seed" in drawn else ""
+    if "term_share" in drawn:
+        low, high = drawn["term_share"]
+        label = f" labelled {markdown(drawn['label'])}" if "label" in drawn else ""
+        how += f" with {low:g} to {high:g} of their tokens in mentions{label}"
+    return how
 
 
 _READING = """\

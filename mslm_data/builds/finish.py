@@ -196,6 +196,8 @@ def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
     """Return the missing files of a finished folder, and those unlike the manifest.
 
     For files without a digest, only a missing file is found.
+
+    A folder with such files is built again to the same bytes, so files of `vocab/` stay valid.
     """
     records = {
         f"{name}/{shard.file}": shard

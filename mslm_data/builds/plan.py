@@ -2,6 +2,9 @@
 
 A plan is a pure function of the inputs and the pipeline. The *identity* is everything besides the
 input files and the versions of packages that decides the bytes of a folder.
+
+A unit is a few megabytes, whatever the size of shards. So one file keeps all cores busy, and an
+interruption loses seconds; but rows are written twice, as pieces and in shards.
 """
 
 from __future__ import annotations

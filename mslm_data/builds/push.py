@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from mslm_data._version import __version__
-from mslm_data.builds.verify import find_other_files, verify
+from mslm_data.builds.verify import describe_other_files, find_other_files, verify
 from mslm_data.errors import PushError
 from mslm_data.io.hub import check_repository_name, uploading
+from mslm_data.results import Result, Table, counted
 from mslm_data.shard.manifest import Manifest
 
 
-class Pushed(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Pushed(Result):
     """The result of an upload.
 
     Attributes:
@@ -28,6 +31,13 @@ class Pushed(NamedTuple):
     private: bool
     files: int
     left_behind: tuple[str, ...]
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield the number of uploaded files, and that of others."""
+        visibility = "private" if self.private else "public"
+        yield f"{self.url}: {counted(self.files, 'file')}, {visibility}"
+        if self.left_behind:
+            yield f"{self.repo}: did not upload {describe_other_files(self.left_behind)}"
 
 
 def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
@@ -51,9 +61,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     manifest, problems = verify(folder)
     check_not_protected(folder, manifest, share_protected=share_protected)
     if problems:
-        first = f"{problems[0].place}: {problems[0].what}"
-        number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise PushError(f"{folder}: the folder is damaged: {number}; the first: {first}")
+        number = counted(len(problems), "problem")
+        raise PushError(f"{folder}: the folder is damaged: {number}; the first: {problems[0]}")
 
     files = manifest.files()
     with uploading(repo, wanted_by="`mslm-data push`") as api:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,21 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.builds.tasks import BuildUnit
-from mslm_data.builds.unit import Account, Reader, build_unit
-from mslm_data.data.documents import Documents, Ranges
+from mslm_data.builds.unit import Account, Reader, build_unit, in_context
+from mslm_data.data.documents import Documents, Ints, Ranges
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.reason import Reason
+from mslm_data.data.term_share import term_shares
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.pipeline import Pipeline
+from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.pieces import write_piece
 from mslm_data.shard.write import ShardRecord
 from mslm_data.source.reading.records import NO_TOKEN
+
+FEW_TERMS = Reason(
+    "the share of its tokens in mentions is below annotate.min_term_share", is_rule=True
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,22 +46,25 @@ class ToRows:
 
     def build(self, task: BuildUnit, pipeline: Pipeline, folder: Unfinished) -> Receipt:
         """Build a work unit."""
-        sink = RowSink(pipeline, self.tokenizer, folder.piece(task.name))
+        path = folder.piece(task.name)
+        sink = RowSink(pipeline, self.tokenizer, path, split=task.unit.split)
         return build_unit(task, Reader(task.unit, pipeline), pipeline, sink, folder)
 
 
 class RowSink:
     """Encodes the documents of a work unit as rows, and writes them as a piece."""
 
-    def __init__(self, pipeline: Pipeline, tokenizer: Tokenizer, path: Path) -> None:
+    def __init__(self, pipeline: Pipeline, tokenizer: Tokenizer, path: Path, *, split: str) -> None:
         """Begin a piece without rows.
 
         Args:
             pipeline: The pipeline.
             tokenizer: The tokenizer.
             path: File of the piece.
+            split: Split of the documents.
         """
         self._pipeline = pipeline
+        self._min_term_share = 0.0 if split in KEPT_WHOLE else pipeline.annotate.min_term_share
         self._path = path
         self._segmenter = make_segmenter(pipeline)
         # Label -> index. Labels that the pipeline does not name follow by first occurrence; joining
@@ -90,26 +98,36 @@ class RowSink:
         for batch, sentences in segmented:
             of_documents = {*(self._doc_labels or ()), *filter(None, batch.doc_labels or ())}
             check_labels(self._pipeline, doc_labels=of_documents)
-            self._encode(self._in_context(batch, sentences, account), sentences, account)
+            flagged = in_context(batch, sentences, account, self._pipeline)
+            self._encode(flagged, sentences, account)
 
     def close(self, account: Account) -> ShardRecord:
         """Write the piece; see `unit.Sink`."""
         if not self._parts:
             # Encode an empty batch, so that the piece has all columns.
             empty = Documents.from_documents([])
-            documents = self._in_context(empty, empty.sentences, account)
+            documents = in_context(empty, empty.sentences, account, self._pipeline)
             self._encode(documents, empty.sentences, account)
         examples = concatenate(self._parts)
 
+        # The labels of documents that were set aside meanwhile are not used.
         names = [*self._labels]
         used = np.unique(examples.span_labels.values).tolist()
         account.labels = dict.fromkeys(names[number] for number in used)
-        account.doc_labels = dict.fromkeys(self._doc_labels or ())
         doc_labels = None if self._doc_labels is None else [*self._doc_labels]
+        if doc_labels and examples.doc_labels is not None:
+            used = np.unique(examples.doc_labels[examples.doc_labels >= 0]).tolist()
+            account.doc_labels = dict.fromkeys(doc_labels[number] for number in used)
         return write_piece(self._path, examples, make_schema(self._pipeline, names, doc_labels))
 
     def _encode(self, documents: Documents, sentences: Ranges, account: Account) -> None:
         examples, counts = self._encoder.encode(documents, sentences)
+        sparse = self._find_sparse(documents, examples)
+        if len(sparse):
+            dense = np.setdiff1d(np.arange(len(documents)), sparse)
+            documents = account.drop(documents, sparse, FEW_TERMS, are_annotated=True)
+            sentences = sentences.take(dense)
+            examples, counts = self._encoder.encode(documents, sentences)
         account.counts += counts
         self._parts.append(examples)
 
@@ -121,16 +139,15 @@ class RowSink:
             none = bare.mentions.choose(np.empty(0, np.int64))
             account.drop(bare.with_mentions(none), np.arange(len(bare)), NO_TOKEN)
 
-    def _in_context(self, documents: Documents, sentences: Ranges, account: Account) -> Documents:
-        """Find the contexts of mentions, and leave out those of `annotate.leave_out_context`."""
-        annotate = self._pipeline.annotate
-        if not annotate.context and not annotate.leave_out_context:
-            return documents
+    def _find_sparse(self, documents: Documents, examples: Examples) -> Ints:
+        """Return the sorted indices of documents below `annotate.min_term_share`.
 
-        from mslm_data.annotate.context import contexts, without  # most builds do not need it
+        Documents without rows are not among these.
+        """
+        if not self._min_term_share:
+            return np.empty(0, np.int64)
 
-        mentions = replace(documents.mentions, contexts=contexts(documents, sentences))
-        kept, left_out = without(mentions, annotate.leave_out_context)
-        for reason, number in left_out.items():
-            account.counts.leave_out(reason, number)
-        return documents.with_mentions(kept)
+        numbers = {doc_id: number for number, doc_id in enumerate(documents.ids)}
+        with_rows = np.array([numbers[doc_id] for doc_id in examples.doc_ids or ()], np.int64)
+        shares = term_shares([examples], with_rows)
+        return np.intersect1d(with_rows, np.flatnonzero(shares < self._min_term_share))

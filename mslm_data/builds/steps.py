@@ -6,6 +6,7 @@ time grows with the input is a task, which runs in any process; see `tasks`.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -19,7 +20,9 @@ from mslm_data.builds.copies import check_equal_texts
 from mslm_data.builds.data_loss import add_up, check_all_labels, check_set_aside
 from mslm_data.builds.finish import finish, load_finished
 from mslm_data.builds.folder import Unfinished, is_built
+from mslm_data.builds.line_forms import LineForm, Numbering
 from mslm_data.builds.line_sink import (
+    PIECE,
     LineCounts,
     ToLines,
     check_new,
@@ -174,14 +177,14 @@ def _open_finished(
 
 
 def annotate(
-    inputs: Inputs, out: Path, *, show_text: bool, progress: Tell = lambda _: None
+    inputs: Inputs, out: Path, form: LineForm, *, progress: Tell = lambda _: None
 ) -> LineCounts:
-    """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
+    """Write a file of lines of entities, or resume an interrupted run, in this process.
 
     Args:
         inputs: Input files, from `plan.find`. The pipeline's annotator finds the entities.
         out: The output file, which is written when it is complete.
-        show_text: Whether to write the text of each entity.
+        form: Form of the lines.
         progress: Called at the start and after each work unit.
 
     Returns:
@@ -195,8 +198,8 @@ def annotate(
     """
     check_new(out)
     folder = Unfinished(out.with_name(f"{out.name}.parts"))
-    identity = collect_line_identity(inputs, show_text=show_text)
-    to = ToLines(names=list_document_names(inputs), show_text=show_text)
+    identity = collect_line_identity(inputs, form)
+    to = ToLines(names=list_document_names(inputs), form=form)
     work = BuildWork(pipeline=inputs.pipeline, folder=folder.out, to=to)
 
     folder.check_output(())
@@ -210,8 +213,8 @@ def annotate(
             for split, outcomes in units.outcomes().items():
                 check_set_aside(inputs.pipeline, split, outcomes)
 
-        pieces = [folder.piece(unit.name, ".jsonl") for unit in units.plan.units]
-        write_whole(out, (piece.read_bytes() for piece in pieces))
+        pieces = (folder.piece(unit.name, PIECE).read_bytes() for unit in units.plan.units)
+        write_whole(out, map(Numbering(form), itertools.chain([b""], pieces)))
     shutil.rmtree(folder.out, ignore_errors=True)
     return count(units.receipts.values())
 

@@ -36,8 +36,8 @@ def write_subset(
     Args:
         folder: The built folder.
         subset: Documents of one of its splits.
-        drawn: How the documents were drawn, for the manifest: `seed`, and one of `documents`,
-            `share`, `shots`.
+        drawn: How the documents were drawn, for the manifest: `seed` and one of `documents`,
+            `share`, `shots`; `term_share` `[low, high]` and its `label`.
         out: The new folder.
         progress: Called with the number of written rows and of all rows.
 

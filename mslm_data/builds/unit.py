@@ -30,6 +30,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import (
     Documents,
     Ints,
+    Ranges,
     count_by_reason,
     in_batches,
     split_documents,
@@ -370,6 +371,23 @@ def annotate(documents: Documents, account: Account, pipeline: Pipeline) -> Iter
             for reason, mentions in reasons.items():
                 account.counts.leave_out(reason, mentions)
         yield batch.with_mentions(flat)
+
+
+def in_context(
+    documents: Documents, sentences: Ranges, account: Account, pipeline: Pipeline
+) -> Documents:
+    """Find the contexts of mentions, and leave out those of `annotate.leave_out_context`."""
+    options = pipeline.annotate
+    if not options.wants_context:
+        return documents
+
+    from mslm_data.annotate.context import contexts, without  # most builds do not need it
+
+    mentions = replace(documents.mentions, contexts=contexts(documents, sentences))
+    kept, left_out = without(mentions, options.leave_out_context)
+    for reason, number in left_out.items():
+        account.counts.leave_out(reason, number)
+    return documents.with_mentions(kept)
 
 
 def _in_order(set_aside: Sequence[SetAside], unit: Unit) -> list[SetAside]:

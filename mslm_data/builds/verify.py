@@ -8,9 +8,9 @@ corpus.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,13 +21,15 @@ from mslm_data.data.ragged import Array
 from mslm_data.encode.tokenizer import load_tokenizer, open_tokenizer
 from mslm_data.errors import ShardError, TokenizerError
 from mslm_data.io.files import canonical_json, hash_file
+from mslm_data.results import counted
 from mslm_data.shard.laws import broken, row_laws
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.subset import begins_document
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """A violation.
 
     A row::
@@ -44,6 +46,9 @@ class Problem(NamedTuple):
 
     place: str
     what: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
 
 
 def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
@@ -79,6 +84,12 @@ def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
         if path.is_file() and (folder / ".build") not in path.parents
     }
     return sorted(names - reported - set(manifest.files()))
+
+
+def describe_other_files(names: Sequence[str]) -> str:
+    """Describe files that no build writes, by their number and the first name."""
+    such_as = ", " if len(names) == 1 else ", such as "
+    return f"{counted(len(names), 'file')} that no build writes{such_as}{names[0]}"
 
 
 # Files beside the shards --------------------------------------------------------------------------

@@ -3,93 +3,76 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from mslm_data.cli.options import FileOrFolder, json_option
-from mslm_data.cli.output import echo, print_json, table
+from mslm_data.cli.command import make_command, option
+from mslm_data.cli.options import FileOrFolder, LocalFolder
+from mslm_data.registry import Options
 
 if TYPE_CHECKING:
     from mslm_data.builds.audit import Audit
     from mslm_data.pipeline import Pipeline
     from mslm_data.shard.manifest import Manifest
 
-_SCORES = ("precision", "recall", "f1")
-_RECALLS = ("exact_recall", "overlap_recall")
 _HOW_FAST = ("batch_size", "device", "threads")
 """Options of annotators that decide speed, but not mentions."""
 _NOT_FOUND_IN_TEXT = ("gold", "none")
 """Annotators that do not search the text."""
-_REASONS_SHOWN = 5
-"""Maximum number of printed reasons for documents set aside."""
 
 
-@click.command("audit", short_help="Compare weak labels with gold mentions.")
-@click.argument("folder", type=FileOrFolder(), metavar="DIR")
-@click.option(
-    "--gold",
-    "inputs",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    help="File or folder with gold mentions. Can be repeated.",
-)
-@click.option(
-    "--gold-source",
-    required=True,
-    metavar="NAME|FILE.toml",
-    help="Pipeline that reads the gold files: a shipped one, a source such as `pubtator`, or a "
-    "TOML file.",
-)
-@click.option(
-    "--gold-set",
-    "gold_sets",
-    multiple=True,
-    metavar="STAGE.OPTION=VALUE",
-    help="Option of the gold pipeline. Can be repeated.",
-)
-@click.option(
-    "--label",
-    "pairs",
-    multiple=True,
-    metavar="GOLD=OURS",
-    help="Gold label, and the label of the folder to compare with. Can be repeated.  [default: all "
-    "labels of the gold pipeline, with equal labels of the folder; if it names none, all that gold "
-    "mentions and the folder have in common]",
-)
-@click.option(
-    "--train",
-    "train",
-    multiple=True,
-    type=FileOrFolder(),
-    metavar="DIR|TABLE",
-    help="Training data of the annotator: a built folder (its training split), the folder of one "
-    "split, or a table of names, as for `terms`. Recall is also reported for gold mentions in the "
-    "training data, and for new ones. Can be repeated.",
-)
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="annotate.OPTION=PATH",
-    help="File of the folder's annotator, such as its model, which the folder does not contain. "
-    "Can be repeated.",
-)
-@json_option
-def command(
-    folder: Path,
-    inputs: tuple[str, ...],
-    gold_source: str,
-    gold_sets: tuple[str, ...],
-    pairs: tuple[str, ...],
-    train: tuple[Path, ...],
-    sets: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Score the weak labels of a folder against gold mentions: precision, recall and F1.
+class AuditOptions(Options, frozen=True, kw_only=True):
+    """Options of `mslm-data audit`."""
+
+    folder: LocalFolder
+    gold: Annotated[
+        tuple[str, ...],
+        option("File or folder with gold mentions. Can be repeated.", metavar="PATH"),
+    ]
+    gold_source: Annotated[
+        str,
+        option(
+            "Pipeline that reads the gold files: a shipped one, a source such as `pubtator`, or a "
+            "TOML file.",
+            metavar="NAME|FILE.toml",
+        ),
+    ]
+    gold_set: Annotated[
+        tuple[str, ...],
+        option("Option of the gold pipeline. Can be repeated.", metavar="STAGE.OPTION=VALUE"),
+    ] = ()
+    label: Annotated[
+        tuple[str, ...],
+        option(
+            "Gold label, and the label of the folder to compare with. Can be repeated.",
+            metavar="GOLD=OURS",
+            default="all that the gold and the folder have in common",
+        ),
+    ] = ()
+    train: Annotated[
+        tuple[Path, ...],
+        option(
+            "Training data of the annotator: a built folder (its training split), the folder of "
+            "one split, or a table of names, as for `terms`. Recall is also reported for gold "
+            "mentions in the training data, and for new ones. Can be repeated.",
+            metavar="DIR|TABLE",
+            type=FileOrFolder(),
+        ),
+    ] = ()
+    set: Annotated[
+        tuple[str, ...],
+        option(
+            "File of the folder's annotator, such as its model, which the folder does not contain. "
+            "Can be repeated.",
+            metavar="annotate.OPTION=PATH",
+        ),
+    ] = ()
+
+
+@make_command("audit", AuditOptions)
+def command(options: AuditOptions) -> Audit:
+    r"""Score the weak labels of a folder against gold mentions: precision, recall and F1.
 
     The annotator of DIR annotates the text of the gold corpus, and its mentions are compared with
     the gold ones. Mentions that DIR leaves out by context are left out here too. Each score has a
@@ -102,27 +85,23 @@ def command(
 
     \b
     Example:
-        mslm-data audit shards/mimic --set annotate.table=TERMS.csv \\
-            --gold NCBI_corpus --gold-source blurb/ncbi-disease \\
+        mslm-data audit shards/mimic --set annotate.table=TERMS.csv \
+            --gold NCBI_corpus --gold-source blurb/ncbi-disease \
             --gold-set source.use=pubtator --label Disease=Disease
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.building import read_named
     from mslm_data.builds.audit import audit, read_training
     from mslm_data.shard.manifest import read_manifest
     from mslm_data.source.inputs.localise import localise
 
+    folder = options.folder
     manifest = read_manifest(folder)
     _check_weak_labels(manifest, folder)
-    gold = read_named(gold_source, sets=gold_sets)
-    labels = _labels(pairs, gold, manifest, folder)
-    weak = _read_pipeline(manifest, sets, folder)
-    training = [read_training(path) for path in train]
-    result = audit(manifest, weak, gold, localise(inputs), labels=labels, train=training)
-
-    if as_json:
-        print_json(result.to_json())
-    else:
-        _print(result)
+    gold = read_named(options.gold_source, sets=options.gold_set)
+    labels = _labels(options.label, manifest, folder)
+    weak = _read_pipeline(manifest, options.set, folder)
+    training = [read_training(path) for path in options.train]
+    return audit(manifest, weak, gold, localise(options.gold), labels=labels, train=training)
 
 
 def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
@@ -142,10 +121,8 @@ def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
         )
 
 
-def _labels(
-    pairs: Sequence[str], gold: Pipeline, manifest: Manifest, folder: Path
-) -> dict[str, str]:
-    """Return gold label -> the folder's label, as far as they are named.
+def _labels(pairs: Sequence[str], manifest: Manifest, folder: Path) -> dict[str, str]:
+    """Return gold label -> the folder's label, as far as `--label` names them.
 
     Raises:
         PipelineError: A pair is invalid, repeats a gold label, or has an unknown label of the
@@ -154,7 +131,7 @@ def _labels(
     from mslm_data.errors import PipelineError
 
     parsed = [pair.partition("=")[::2] for pair in pairs]
-    labels = dict(parsed) if pairs else {label: label for label in gold.annotate.labels}
+    labels = dict(parsed)
 
     # A pair without "=" or with an empty side, or a label that the folder does not have.
     halves = [pair for pair in parsed if not all(pair)]
@@ -236,54 +213,3 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
                 f"({computing}) of the folder's annotator (annotate.annotators.NAME.… in an "
                 f"ensemble), got '{path}'; to audit another option, build a folder with it"
             )
-
-
-def _print(result: Audit) -> None:
-    """Print the tables of an audit."""
-    from mslm_data.builds.data_loss import first_places
-
-    # Documents and mentions that are not compared, by reason.
-    counts = result.gold.counts
-    echo(f"{counts.written:,} gold documents, {counts.read - counts.written:,} set aside")
-    first = {reason.text: place for reason, place in first_places(result.gold).items()}
-    for reason, number in Counter(counts.set_aside).most_common(_REASONS_SHOWN):
-        echo(
-            f"{number:,} of {counts.read:,} gold documents set aside: {reason}, first at "
-            f"{first[reason]}"
-        )
-    others = len(counts.set_aside) - _REASONS_SHOWN
-    if others > 0:
-        echo(f"gold documents set aside for {others:,} other reasons are not listed")
-    for reason, number in counts.left_out.items():
-        echo(f"{number:,} of {counts.given_mentions:,} gold mentions left out: {reason}")
-    for found, number in sorted(result.found_left_out.items()):
-        echo(f"{number:,} mentions found and left out, as in the folder: {found}")
-
-    rows = [
-        [
-            label,
-            match,
-            scores["gold"],
-            scores["found"],
-            *(_cell(scores, f"{match}_{score}") for score in _SCORES),
-        ]
-        for label, scores in result.labels.items()
-        for match in ("exact", "overlap")
-    ]
-    echo(table(("label", "match", "gold", "found", *_SCORES), rows))
-
-    # The recall of each class of gold mentions.
-    rows = [
-        [label, name, recalls["gold"], *(_cell(recalls, recall) for recall in _RECALLS)]
-        for label, scores in result.labels.items()
-        for name, recalls in scores.get("unseen", {}).items()
-    ]
-    if rows:
-        echo(table(("label", "in training", "gold", "exact recall", "overlap recall"), rows))
-    echo("in brackets: 95 % intervals, by the bootstrap over documents")
-
-
-def _cell(scores: Mapping[str, Any], name: str) -> str:
-    """Return a score with its interval, as text."""
-    low, high = scores[f"{name}_interval"]
-    return f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]"

@@ -2,76 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
+import msgspec
 
-from mslm_data.cli.agreement import agreement_record, print_agreement
-from mslm_data.cli.options import (
-    epoch_option,
-    folder_or_url_argument,
-    json_option,
-    show_text_option,
-    split_option,
-    strategy_options,
-)
-from mslm_data.cli.output import echo, print_json, table
+from mslm_data.cli.command import make_command, option
+from mslm_data.cli.options import AnyFolder, Count, Epoch, Positive, ShowText, StrategyOptions
+from mslm_data.cli.output import echo, has_colours
 from mslm_data.data.context import decode_flags
 from mslm_data.log import plain
+from mslm_data.results import Result, Styled, Table, plain_values
 
 if TYPE_CHECKING:
-    from rich.text import Text
-    from tokenizers import Tokenizer
+    import tokenizers
 
+    from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
-    from mslm_data.draw.marked_rows import Group
-
-_MARKS = {"": ("", ""), "b": ("<", ">"), "e": ("[[", "]]")}
-"""Kind of mask -> marks before and after masked tokens without colours."""
-
-_STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on yellow"}
+    from mslm_data.data.ragged import Ragged
+    from mslm_data.mask.plan import MaskPlan
+    from mslm_data.shard.agreement import PairAgreement
+    from mslm_data.stats import EffectiveRate
 
 
-@click.command("inspect", short_help="Show rows with mentions and masks.")
-@folder_or_url_argument
-@split_option("to show")
-@click.option(
-    "--rows",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--start",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="ROW",
-    help="First row to show, counted from 0.",
-)
-@strategy_options()
-@epoch_option
-@show_text_option
-@json_option
-def command(
-    folder: Path | str,
-    split: str,
-    rows: int,
-    start: int,
-    names: tuple[str, ...],
-    elm: float | None,
-    blm: float | None,
-    sets: tuple[str, ...],
-    seed: int,
-    epoch: int,
-    show_text: bool,
-    as_json: bool,
-) -> None:
-    """Show rows with their mentions, and the tokens that each strategy masks.
+class Inspect(StrategyOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data inspect`."""
+
+    folder: AnyFolder
+    split: Annotated[str, option("Name of the split to show.", metavar="NAME")] = "train"
+    rows: Annotated[Positive, option("Maximum number of rows.", metavar="N")] = 5
+    start: Annotated[Count, option("First row to show, counted from 0.", metavar="ROW")] = 0
+    epoch: Epoch = 0
+    as_seen: Annotated[
+        bool, option("Show rows as the model sees them, with masked tokens replaced.")
+    ] = False
+    show_text: ShowText = False
+
+
+class Mention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A mention, in tokens of its row, half open; with its context, if the folder has contexts."""
+
+    start: int
+    end: int
+    label: str
+    context: list[str] | None = None
+
+
+class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A row, with the kind of each token's mask (0 if not masked) by strategy.
+
+    `seen` has the tokens that the model sees, by strategy, with `--as-seen`.
+    """
+
+    row: int
+    doc_id: str
+    tokens: list[str]
+    mentions: list[Mention]
+    masks: dict[str, list[int]]
+    seen: dict[str, list[str]] = {}
+
+
+class Inspected(Result, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows with their masks.
+
+    Attributes:
+        split: Name of the split.
+        seed: Seed of the masks.
+        epoch: Epoch of the masks.
+        options: Strategy -> its options.
+        rows: The rows.
+        rates: Strategy -> its rates, with the masked shares of these rows.
+        agreement: Agreement of the folder's annotators, if it has several.
+        lines: The rows as text; not part of the JSON object.
+    """
+
+    split: str
+    seed: int
+    epoch: int
+    options: dict[str, Mapping[str, Any]]
+    rows: list[ShownRow]
+    rates: dict[str, list[EffectiveRate]]
+    agreement: list[PairAgreement] = []
+    lines: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, without the lines of text."""
+        fields = plain_values(self)
+        del fields["lines"]
+        return fields  # type: ignore[no-any-return]
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield the rows, a table of rates, and another of the annotators' agreement."""
+        from mslm_data.shard.agreement import agreement_table
+
+        yield from map(Styled, self.lines)
+        cells = [
+            (name, *rate.cells()) for name, strategy_rates in self.rates.items()
+            for rate in strategy_rates
+        ]  # fmt: skip
+        if cells:
+            yield ""
+            yield Table(cells, head=("in these rows", "", "rate", "masked", ""))
+        if self.agreement:
+            yield ""
+            yield from agreement_table(self.agreement)
+
+
+@make_command("inspect", Inspect)
+def command(options: Inspect) -> Inspected:
+    r"""Show rows with their mentions, and the tokens that each strategy masks.
 
     A mention is shown as {mention}Label, coloured on a terminal. Tokens masked as terms (ELM) are
     red, or [[marked]] without colours. Tokens masked as other words (BLM) are yellow, or <marked>.
@@ -83,169 +123,120 @@ def command(
     \b
     Example:
         mslm-data inspect shards/ncbi --rows 3
-        mslm-data inspect shards/ncbi --start 40 --strategy joint --strategy span \\
+        mslm-data inspect shards/ncbi --start 40 --strategy joint --strategy span \
             --set span.rate=0.2
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
-    from mslm_data.cli.strategy import make_strategies
+    from mslm_data.cli.strategy import asked_options, make_strategies
     from mslm_data.encode.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
+    from mslm_data.shard.agreement import pairs
     from mslm_data.stats import effective_rates
     from mslm_data.stats.counts import ALL_MASKED
     from mslm_data.stats.tally import Tally
+    from mslm_data.stats.warnings import masks_all
 
-    shards = load(folder)
-    if shards.manifest.protected and not show_text:
+    shards = load(options.folder)
+    if shards.manifest.protected and not options.show_text:
         raise ShardError(f"{shards.folder}: holds patients' text; pass --show-text to see it here")
 
-    rows_of_split = shards[split]
-    if start and start >= len(rows_of_split):
+    split = shards[options.split]
+    if options.start and options.start >= len(split):
         raise click.UsageError(
-            f"--start: expected a row below {len(rows_of_split)}, the number of rows of '{split}', "
-            f"got {start}"
+            f"--start: expected a row below {len(split)}, the number of rows of "
+            f"'{options.split}', got {options.start}"
         )
-    stop = min(start + rows, len(rows_of_split))
-    examples = rows_of_split.examples(start, stop)
+    examples = split.examples(options.start, min(options.start + options.rows, len(split)))
 
-    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
     # Plan the masks, and measure their rates in these rows.
-    plans = {
-        name: strategy.plan(examples, seed=seed, epoch=epoch)
-        for name, strategy in strategies.items()
-    }
+    strategies = make_strategies(shards, options)
+    plans = {}
+    seen = {}
     rates = {}
-    for name, plan in plans.items():
+    for name, strategy in strategies.items():
+        plans[name] = strategy.plan(examples, seed=options.seed, epoch=options.epoch)
+        if options.as_seen:
+            seen[name] = strategy.seen(
+                examples, plans[name], seed=options.seed, epoch=options.epoch
+            )
         counted = Tally(shards.labels, epochs=1)
-        counted.add(examples, [plan])
+        counted.add(examples, [plans[name]])
         stats = counted.stats()
-        rates[name] = [rate._asdict() for rate in effective_rates(strategies[name], stats)]
-        if stats.all_masked:
+        rates[name] = effective_rates(strategy, stats)
+        if masks_all(strategy, stats):
             echo(f"warning: {name}: {ALL_MASKED}; lower the rates", err=True)
 
     tokenizer = open_tokenizer(shards.tokenizer)
-    shown_rows = [
-        {
-            "row": start + i,
-            "doc_id": rows_of_split[start + i]["doc_id"],
-            "tokens": [tokenizer.id_to_token(token) for token in examples.input_ids[i].tolist()],
-            "mentions": _mentions(examples, i, shards.labels, rows_of_split[start + i]),
-            "masks": {name: plan.kinds[i].tolist() for name, plan in plans.items()},
-        }
+    columns = [split[options.start + i] for i in range(len(examples))]
+    rows = [
+        ShownRow(
+            row=options.start + i,
+            doc_id=columns[i]["doc_id"],
+            tokens=[str(tokenizer.id_to_token(token)) for token in examples.input_ids[i].tolist()],
+            mentions=_mentions(examples, i, shards, columns[i]),
+            masks={name: plan.kinds[i].tolist() for name, plan in plans.items()},
+            seen={
+                name: [str(tokenizer.id_to_token(id_)) for id_ in ids[i].tolist() if id_ >= 0]
+                for name, ids in seen.items()
+            },
+        )
         for i in range(len(examples))
     ]
-
-    agreement = agreement_record(shards.manifest)
-    if as_json:
-        print_json({"split": split, "rows": shown_rows, "rates": rates, **agreement})
-    else:
-        _print(split, shown_rows, examples, tokenizer, shards.labels)
-        _print_rates(rates)
-        if agreement:
-            echo()
-            print_agreement(agreement["agreement"])
-
-
-def _print(
-    split: str,
-    shown_rows: Sequence[Mapping[str, Any]],
-    examples: Examples,
-    tokenizer: Tokenizer,
-    labels: Sequence[str],
-) -> None:
-    """Print the rows: a line per strategy below the row's number and document."""
-    import numpy as np
-    from rich.console import Console
-
-    from mslm_data.draw.marked_rows import Pieces, draw_line
-
-    # Wrap lines on a terminal only, so that programs read one line per row and strategy.
-    console = Console(highlight=False, emoji=False)
-    console.soft_wrap = not console.is_terminal
-    colour = console.is_terminal and not console.no_color
-
-    pieces = Pieces(tokenizer)
-    flags = [
-        ", ".join(mention.get("context", ())) for row in shown_rows for mention in row["mentions"]
-    ]
-    for i, row in enumerate(shown_rows):
-        name = plain(f"{split} {row['row']}  {row['doc_id']}")
-        console.print(name, style="dim", markup=False)
-        for name, kinds in row["masks"].items():
-            groups = draw_line(examples, i, np.array(kinds), None, pieces, labels, flags)
-            console.print(f"  {name}: ", _line(groups, colour=colour), sep="", markup=False)
-    console.print(_legend(colour=colour))
-
-
-def _legend(*, colour: bool) -> Text:
-    """Return the line that explains colours or marks."""
-    from rich.text import Text
-
-    marks = {kind: ("", "") if colour else _MARKS[kind] for kind in ("e", "b")}
-    line = Text("\n")
-    line.append("{mention}label", _STYLES["mention"])
-    for kind, words in (("e", "masked as a term (ELM)"), ("b", "masked as another word (BLM)")):
-        before, after = marks[kind]
-        line.append("   ")
-        line.append(f"{before}{words}{after}", _STYLES[kind])
-    return line
-
-
-def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print a table of rates, each with the masked share of the shown rows."""
-    from mslm_data.cli.mask_tables import rate_cells
-
-    rows = [
-        (name, *rate_cells(rate))
-        for name, strategy_rates in rates.items()
-        for rate in strategy_rates
-    ]
-    if rows:
-        echo()
-        echo(table(("in these rows", "", "rate", "masked", ""), rows))
+    return Inspected(
+        split=options.split,
+        seed=options.seed,
+        epoch=options.epoch,
+        options=asked_options(options, strategies),
+        rows=rows,
+        rates=rates,
+        agreement=[*pairs(shards.manifest.found_by or ())],
+        lines=_lines(options.split, rows, examples, plans, seen, tokenizer, shards),
+    )
 
 
 def _mentions(
-    examples: Examples, row: int, labels: tuple[str, ...], columns: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Return the mentions of a row, with their flags if the folder has contexts."""
+    examples: Examples, row: int, shards: Shards, columns: Mapping[str, Any]
+) -> list[Mention]:
+    """Return the mentions of a row, with their context if the folder has contexts."""
     spans = zip(
-        examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True
+        examples.span_starts[row].tolist(),
+        examples.span_ends[row].tolist(),
+        examples.span_labels[row].tolist(),
+        strict=True,
     )
-    mentions: list[dict[str, Any]] = [
-        {"start": int(start), "end": int(end), "label": labels[label]}
-        for start, end, label in spans
+    contexts = [decode_flags(bits) for bits in columns.get("span_contexts", ())]
+    return [
+        Mention(
+            start=start,
+            end=end,
+            label=shards.labels[label],
+            context=contexts[number] if contexts else None,
+        )
+        for number, (start, end, label) in enumerate(spans)
     ]
-    for mention, bits in zip(mentions, columns.get("span_contexts", ()), strict=False):
-        mention["context"] = decode_flags(bits)
-    return mentions
 
 
-def _line(groups: Sequence[Group], *, colour: bool) -> Text:
-    """Return a row as one line, with marks around mentions and masked tokens.
+def _lines(
+    split: str,
+    rows: list[ShownRow],
+    examples: Examples,
+    plans: Mapping[str, MaskPlan],
+    seen: Mapping[str, Ragged],
+    tokenizer: tokenizers.Tokenizer,
+    shards: Shards,
+) -> list[str]:
+    """Draw the rows: a line per strategy below the row's number and document, and a legend."""
+    from mslm_data.draw.marked_rows import Pieces, draw_lines
+    from mslm_data.draw.text_rows import BRACKETS, COLOURS, LEGEND, as_text
 
-    Args:
-        groups: The row, from `draw.marked_rows`.
-        colour: Whether colours replace the marks of masked tokens.
-    """
-    from rich.text import Text
+    marks = COLOURS if has_colours() else BRACKETS
+    flags = [", ".join(mention.context or ()) for row in rows for mention in row.mentions]
+    kinds = {name: plan.kinds for name, plan in plans.items()}
+    drawn = draw_lines(examples, kinds, Pieces(tokenizer), shards.labels, flags, seen=seen)
 
-    line = Text()
-    for group in groups:
-        is_mention = group.label is not None
-        line.append(group.before)
-        if is_mention:
-            line.append("{", _STYLES["mention"])
-
-        # Adjacent tokens with the same mask form a run, marked once.
-        for run in group.runs:
-            usual = "mention" if is_mention else ""
-            before, after = ("", "") if colour else _MARKS[run.kind]
-            style = _STYLES[run.kind or usual]
-            line.append(f"{before}{plain(run.text)}{after}", style)
-
-        if group.label is not None:
-            line.append(f"}}{plain(group.label)}", _STYLES["mention"])
-            if group.flags:
-                line.append(f" ({group.flags})", _STYLES["mention"])
-
-    return line
+    lines = []
+    for row, groups_by_strategy in zip(rows, drawn, strict=True):
+        lines.append(plain(f"{split} {row.row}  {row.doc_id}"))
+        for name, groups in groups_by_strategy.items():
+            lines.append(f"  {plain(name)}: {as_text(groups, marks)}")
+    return [*lines, "", as_text(LEGEND, marks)]

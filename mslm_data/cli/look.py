@@ -7,89 +7,98 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl
 
 import click
+from msgspec import Meta
 
+from mslm_data.cli.command import argument, make_command, option
 from mslm_data.cli.options import (
+    AnyFolder,
+    Epoch,
     FolderOrUrl,
-    epoch_option,
-    folder_or_url_argument,
-    show_text_option,
-    split_option,
-    strategy_options,
+    Positive,
+    ShowText,
+    StrategyOptions,
 )
 from mslm_data.cli.output import echo
+from mslm_data.cli.output_files import OutputFile
 from mslm_data.cli.process import Terminated
-from mslm_data.cli.written import TextFile
+from mslm_data.errors import CallError
+from mslm_data.results import Result, Table
+
+Port = Annotated[int, Meta(ge=1, le=65535)]
 
 if TYPE_CHECKING:
     from mslm_data.look.corpus import Corpus
     from mslm_data.look.state import State
 
 
-@click.command("look", short_help="Show a corpus and its masks as a page.")
-@folder_or_url_argument
-@click.argument("other", type=FolderOrUrl(), metavar="[OTHER]", required=False)
-@split_option("to show")
-@strategy_options()
-@epoch_option
-@click.option(
-    "--out",
-    "file",
-    type=TextFile(),
-    metavar="FILE.html",
-    help="Output file for the page, instead of serving it.",
-)
-@click.option(
-    "--rows",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of rows in the file, from the first or from `row=N` of --at.",
-)
-@click.option(
-    "--at",
-    "address",
-    default="",
-    metavar="VIEW?QUERY",
-    help="First view, in the form of `Take it with you` on the page.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    metavar="N",
-    help="Port of the page. Default: a free one.",
-)
-@click.option(
-    "--browser/--no-browser",
-    default=True,
-    help="Open the page in a browser, or only print its address.",
-)
-@show_text_option
-def command(
-    folder: Path | str,
-    other: Path | str | None,
-    split: str,
-    names: tuple[str, ...],
-    elm: float | None,
-    blm: float | None,
-    sets: tuple[str, ...],
-    seed: int,
-    epoch: int,
-    file: Path | None,
-    rows: int,
-    address: str,
-    port: int | None,
-    browser: bool,
-    show_text: bool,
-) -> None:
-    """See a corpus and its masks as a page, and change rates while you look.
+class Look(StrategyOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data look`."""
+
+    folder: AnyFolder
+    other: Annotated[Path | str | None, argument("[OTHER]", type=FolderOrUrl())] = None
+    split: Annotated[str, option("Name of the split to show.", metavar="NAME")] = "train"
+    epoch: Epoch = 0
+    out: Annotated[
+        Path | None,
+        option(
+            "Output file for the page, instead of serving it.",
+            metavar="FILE.html",
+            type=OutputFile(),
+        ),
+    ] = None
+    rows: Annotated[
+        Positive,
+        option(
+            "Maximum number of rows in the file, from the first or from `row=N` of --at.",
+            metavar="N",
+        ),
+    ] = 100
+    at: Annotated[
+        str,
+        option("First view, in the form of `Take it with you` on the page.", metavar="VIEW?QUERY"),
+    ] = ""
+    port: Annotated[Port | None, option("Port of the page.", metavar="N", default="a free one")] = (
+        None
+    )
+    browser: Annotated[bool, option("Open the page in a browser, or only print its address.")] = (
+        True
+    )
+    show_text: ShowText = False
+
+    def __post_init__(self) -> None:
+        """Check the options with each other.
+
+        Raises:
+            CallError: `out` is combined with an option of the server.
+        """
+        if self.out is not None and self.port is not None:
+            raise CallError("--port: expected no --out beside it, as a file has no server")
+        if self.out is not None and self.show_text:
+            raise CallError("--show-text: expected no --out beside it, as text is never written")
+
+
+@dataclass(frozen=True)
+class Shown(Result):
+    """The end of a page: its file, or None if it was served."""
+
+    file: Path | None
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield a line."""
+        yield "ended" if self.file is None else f"{self.file}: written; open it in a browser"
+
+
+@make_command("look", Look, has_json=False)
+def command(options: Look) -> Shown:
+    r"""See a corpus and its masks as a page, and change rates while you look.
 
     The page is served on 127.0.0.1 with a secret token in its address, until Ctrl-C or its button
     `end the server`. This needs the extra `look`. --out writes the page as one file instead.
@@ -105,59 +114,57 @@ def command(
         mslm-data look shards/ncbi
         mslm-data look shards/weak shards/gold
         mslm-data look shards/ncbi --strategy joint --strategy span --out page.html
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
     from mslm_data.cli.strategy import make_strategies, options_by_strategy
     from mslm_data.io.files import write_whole
-    from mslm_data.io.private import warn_readable
     from mslm_data.look.corpus import Corpus
     from mslm_data.look.page import draw_page
     from mslm_data.look.state import MAX_STRATEGIES, State, read_state
     from mslm_data.look.views import VIEWS
 
-    if file is not None and port is not None:
-        raise click.UsageError("--port: expected no --out beside it, as a file has no server")
-    if file is not None and show_text:
-        raise click.UsageError("--show-text: expected no --out beside it, as text is never written")
-    if len(names) > MAX_STRATEGIES:
-        raise click.UsageError(f"--strategy: expected at most {MAX_STRATEGIES}, got {len(names)}")
-    shards = load(folder)
-    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
-    options = options_by_strategy(names, elm=elm, blm=blm, sets=sets)
+    if len(options.strategy) > MAX_STRATEGIES:
+        got = len(options.strategy)
+        raise click.UsageError(f"--strategy: expected at most {MAX_STRATEGIES}, got {got}")
+    shards = load(options.folder)
+    strategies = make_strategies(shards, options)
+    given = options_by_strategy(options)
     corpus = Corpus(
         shards,
-        gold=None if other is None else load(other),
-        show_text=show_text,
-        live=file is None,
+        gold=None if options.other is None else load(options.other),
+        show_text=options.show_text,
+        live=options.out is None,
     )
     state = State(
-        split=shards[split].name,
+        split=shards[options.split].name,
         strategies=tuple(
-            corpus.add(name, strategy, options[name]) for name, strategy in strategies.items()
+            corpus.add(name, strategy, given[name]) for name, strategy in strategies.items()
         ),
-        seed=seed,
-        epoch=epoch,
+        seed=options.seed,
+        epoch=options.epoch,
     )
-    if address:
-        view, _, query = address.partition("?")
+    if options.at:
+        view, _, query = options.at.partition("?")
         if view not in VIEWS:
             raise click.UsageError(f"--at: expected one of {', '.join(VIEWS)}, got '{view}'")
-        state = read_state(parse_qsl(query), view=view, splits=shards.splits, start=state)
+        state = read_state(corpus, parse_qsl(query), view=view, start=state)
 
-    if file is not None:
-        if not file.absolute().parent.is_dir():
-            raise click.UsageError(f"--out: expected a file in a folder that exists, got {file}")
-        if corpus.protected:
-            warn_readable([file.parent])
-        write_whole(file, [draw_page(corpus, state, rows=rows).encode()])
-        echo(f"{file}: written; open it in a browser")
-        return
+    if options.out is None:
+        _serve(corpus, state, port=options.port or 0, browser=options.browser)
+        return Shown(None)
+    if not options.out.absolute().parent.is_dir():
+        raise click.UsageError(f"--out: expected a file in a folder that exists, got {options.out}")
+    write_whole(options.out, [draw_page(corpus, state, rows=options.rows).encode()])
+    return Shown(options.out)
 
+
+def _serve(corpus: Corpus, state: State, *, port: int, browser: bool) -> None:
+    """Serve the page until Ctrl-C or its button."""
     # Shards and kernels, which the first page needs, load while the server is imported.
     Thread(target=partial(_draw_once, corpus, state), daemon=True).start()
     from mslm_data.look.server import Server
 
-    server = Server(corpus, state, port=port or 0)
+    server = Server(corpus, state, port=port)
     echo(f"{server.address}\nCtrl-C ends it")
     with opened(server.address) if browser else nullcontext():
         try:
@@ -166,15 +173,17 @@ def command(
             raise
         except KeyboardInterrupt:  # the usual end, with nothing to resume
             pass
-    echo("ended")
 
 
 def _draw_once(corpus: Corpus, state: State) -> None:
-    """Draw the first page to warm caches; the browser's request reports errors."""
+    """Draw the first page to warm caches.
+
+    The browser's request reports errors. A RuntimeError means that the page was closed meanwhile.
+    """
     from mslm_data.errors import MslmDataError
     from mslm_data.look.render import render_view
 
-    with suppress(MslmDataError, ValueError, OSError):
+    with suppress(MslmDataError, ValueError, OSError, RuntimeError):
         render_view(state.view, corpus, state, live=True)
 
 

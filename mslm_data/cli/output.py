@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from mslm_data.log import plain
+from mslm_data.results import Result, Styled
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -28,37 +30,48 @@ def print_json(value: Any, *, err: bool = False) -> None:
     echo(json.dumps(value, ensure_ascii=not takes_all), err=err)
 
 
+def has_colours() -> bool:
+    """Return whether stdout shows colours: a terminal, unless `NO_COLOR` is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def report(result: Result, *, as_json: bool) -> None:
+    """Print the result of a command."""
+    if as_json:
+        print_json(result.to_json(), err=result.is_aside)
+        return
+    for part in result.tables():
+        if isinstance(part, Styled):
+            click.echo(part)
+        else:
+            echo(part if isinstance(part, str) else table(part.head, part.rows))
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as aligned text: text left, numbers right, with thousands separators."""
+    """Return rows as aligned text: text left, numbers right, with thousands separators.
+
+    Args:
+        head: A heading for each column; empty for a table without headings.
+        rows: Cells by row.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
-    head = [plain(name) for name in head]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    lines = [[plain(name) for name in head], *cells] if head else cells
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     numeric = [
         bool(rows) and all(isinstance(row[column], int | float) for row in rows)
-        for column in range(len(head))
+        for column in range(len(widths))
     ]
 
     # Align a column of numbers to the right, with its heading.
-    lines = []
-    for line in ([*head], *cells):
+    aligned = []
+    for line in lines:
         fields = [
             text.rjust(width) if to_right else text.ljust(width)
             for text, width, to_right in zip(line, widths, numeric, strict=True)
         ]
-        lines.append("  ".join(fields).rstrip())
+        aligned.append("  ".join(fields).rstrip())
 
-    return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 file" or "1,000 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def other_files(names: Sequence[str]) -> str:
-    """Describe files that no build writes, by their number and the first name."""
-    such_as = ", " if len(names) == 1 else ", such as "
-    return f"{counted(len(names), 'file')} that no build writes{such_as}{names[0]}"
+    return "\n".join(aligned)
 
 
 def defused(text: str) -> str:

@@ -3,26 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import click
+import msgspec
 
-from mslm_data.cli.options import FolderOrUrl, folder_or_url_argument, json_option
-from mslm_data.cli.output import echo, print_json, table
+from mslm_data.cli.command import argument, make_command
+from mslm_data.cli.options import AnyFolder, FolderOrUrl
 from mslm_data.io.remote import local, redact_url
+from mslm_data.registry import Options
+from mslm_data.results import Result, Table
 
 if TYPE_CHECKING:
     from mslm_data.shard.split import Split
-    from mslm_data.stats.overlap import NormalWords, Overlap
+    from mslm_data.stats.overlap import NormalWords, SharedRow
+    from mslm_data.stats.overlap import Overlap as Shared
 
 
-@click.command("overlap", short_help="Find sentences that two splits share.")
-@folder_or_url_argument
-@click.argument("others", type=FolderOrUrl(), metavar="[OTHER]...", nargs=-1)
-@json_option
-def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -> int:
-    """Count the sentences of OTHER that are also in DIR, exactly or nearly.
+class OverlapOptions(Options, frozen=True, kw_only=True):
+    """Options of `mslm-data overlap`."""
+
+    folder: AnyFolder
+    others: Annotated[tuple[Path | str, ...], argument("[OTHER]...", type=FolderOrUrl())] = ()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A split, with its folder as the user named it, without secrets."""
+
+    folder: str
+    split: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.split}"
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True, rename={"within": "in"}):
+    """The sentences of one split that another has too, with the rows of the first."""
+
+    of: Place
+    within: Place
+    sentences: int
+    exact: int
+    exact_short: int
+    near: int
+    share: float
+    found: list[SharedRow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlaps(Result):
+    """The compared pairs of splits, and the number of words that nearly equal sentences share."""
+
+    words: int
+    pairs: list[Pair]
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield a row for each pair."""
+        head = ("sentences of", "in", "sentences", "exact", f"under {self.words} words", "near")
+        rows = [
+            (
+                str(pair.of),
+                str(pair.within),
+                pair.sentences,
+                pair.exact,
+                pair.exact_short,
+                pair.near,
+                pair.share,
+            )
+            for pair in self.pairs
+        ]
+        yield Table(rows, head=(*head, "share"))
+
+
+@make_command("overlap", OverlapOptions)
+def command(options: OverlapOptions) -> Overlaps:
+    r"""Count the sentences of OTHER that are also in DIR, exactly or nearly.
 
     Without OTHER, the splits of DIR are compared with each other. Each folder is a built folder
     with all of its splits, or the folder of one split, such as shards/ncbi/test.
@@ -35,32 +92,40 @@ def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -
     Example:
         mslm-data overlap shards/ncbi
         mslm-data overlap shards/pubmed/train shards/ncbi/test shards/jnlpba/test
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.cli.progress import counting
-    from mslm_data.stats.overlap import overlap
+    from mslm_data.stats.overlap import WORDS, overlap, shared_rows
 
-    pairs = _pairs(folder, others)
-    comparisons: list[tuple[_Side, _Side, Overlap]] = []
-    known: dict[tuple[_Place, _Place], Overlap] = {}
-    for query, target in pairs:
+    pairs = []
+    known: dict[tuple[_Identity, _Identity], Shared] = {}
+    for query, target in _pairs(options.folder, options.others):
         # One comparison gives both directions of a pair.
-        key = (query.place, target.place)
+        key = (query.identity, target.identity)
         if key not in known:
             with counting("overlap", "rows") as count:
                 overlaps = overlap(
-                    query.split, target.split, query.words, target.words, progress=count
+                    query.rows, target.rows, query.words, target.words, progress=count
                 )
             known[key], known[key[::-1]] = overlaps
-        comparisons.append((query, target, known[key]))
 
-    if as_json:
-        print_json(_report(comparisons))
-    else:
-        _print(comparisons)
-    return 0
+        shared = known[key]
+        pairs.append(
+            Pair(
+                of=query.place,
+                within=target.place,
+                sentences=shared.sentences,
+                exact=len(shared.exact),
+                exact_short=shared.short,
+                near=len(shared.near),
+                share=shared.share,
+                found=shared_rows(query.rows, shared),
+            )
+        )
+
+    return Overlaps(words=WORDS, pairs=pairs)
 
 
-_Place: TypeAlias = tuple[str, str]
+_Identity: TypeAlias = tuple[str, str]
 """A folder and the name of a split; equal for different spellings of a path."""
 
 
@@ -68,21 +133,16 @@ class _Side(NamedTuple):
     """A split to compare.
 
     Attributes:
-        folder: The folder as the user named it, without secrets.
-        place: Identifies the split.
-        split: The rows.
+        place: The split as the user named it.
+        identity: Identifies the split.
+        rows: The rows.
         words: Normal words for its tokenizer.
     """
 
-    folder: str
-    place: _Place
-    split: Split
+    place: Place
+    identity: _Identity
+    rows: Split
     words: NormalWords
-
-    @property
-    def name(self) -> str:
-        """Path of the split's folder, for tables."""
-        return f"{self.folder}/{self.split.name}"
 
 
 def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side, _Side]]:
@@ -98,7 +158,10 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
         queried += _sides(other)[0]
 
     pairs = [
-        (query, target) for query in queried for target in searched if query.place != target.place
+        (query, target)
+        for query in queried
+        for target in searched
+        if query.identity != target.identity
     ]
     if not pairs:
         raise click.UsageError(
@@ -119,58 +182,18 @@ def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
 
     # For `shards/ncbi/test`, the folder to print is `shards/ncbi`.
     name = redact_url(str(folder))
+    identity = name
     if isinstance(shards.folder, Path):
-        place = str(shards.folder.resolve())
+        identity = str(shards.folder.resolve())
         path = local(str(folder))
         if path is not None and path.resolve() != shards.folder.resolve():
             name = str(path.parent if path.name else shards.folder)
-    else:
-        place = name
 
-    sides = [_Side(name, (place, split.name), split, words) for split in shards.values()]
+    sides = [
+        _Side(Place(name, split.name), (identity, split.name), split, words)
+        for split in shards.values()
+    ]
     return (
-        [side for side in sides if side.split.name in chosen],
-        [side for side in sides if side.split.name not in chosen],
+        [side for side in sides if side.rows.name in chosen],
+        [side for side in sides if side.rows.name not in chosen],
     )
-
-
-def _report(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
-    """Return the JSON object of `overlap --json`."""
-    from mslm_data.stats.overlap import WORDS, shared_rows
-
-    return {
-        "words": WORDS,
-        "pairs": [
-            {
-                "of": {"folder": query.folder, "split": query.split.name},
-                "in": {"folder": target.folder, "split": target.split.name},
-                "sentences": shared.sentences,
-                "exact": len(shared.exact),
-                "exact_short": shared.short,
-                "near": len(shared.near),
-                "share": shared.share,
-                "found": shared_rows(query.split, shared),
-            }
-            for query, target, shared in comparisons
-        ],
-    }
-
-
-def _print(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> None:
-    from mslm_data.stats.overlap import WORDS
-
-    head = ("sentences of", "in", "sentences", "exact", f"under {WORDS} words", "near", "share")
-    echo(table(head, list(_rows(comparisons))))
-
-
-def _rows(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> Iterator[Sequence[Any]]:
-    for query, target, shared in comparisons:
-        yield (
-            query.name,
-            target.name,
-            shared.sentences,
-            len(shared.exact),
-            shared.short,
-            len(shared.near),
-            shared.share,
-        )

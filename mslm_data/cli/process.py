@@ -30,19 +30,16 @@ INTERRUPTED, OUTPUT_CLOSED, TERMINATED = 130, 141, 143
 _COLLECT_AFTER = 50_000
 """Number of new objects between garbage collections. Python's default is 700 to 2,000."""
 
-
 _CLEANING_S = 5.0
-"""Time after a signal in which others are ignored, while the command cleans up, in seconds. Later
-signals are needed, because a library may swallow the first exception."""
-_AGAIN_S = 0.02
-"""Delay before a signal whose exception was lost is sent again, in seconds."""
+"""Time after a signal in which others are ignored, while the command cleans up, in seconds. A later
+signal raises again, because a library may have dropped the first exception."""
 
 
 class Interrupted(KeyboardInterrupt):
     """Raised on Ctrl-C.
 
-    A plain `KeyboardInterrupt` that leaves code compiled from a string, as in many imports, makes
-    Python end the process by the signal, whatever the exit code. A subclass does not.
+    Python turns a plain `KeyboardInterrupt` that leaves code compiled from a string, as in many
+    imports, into death by SIGINT, whatever the exit code; a subclass is not.
     """
 
 
@@ -131,12 +128,7 @@ class _OnStderr(logging.Handler):
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raise `Interrupted` on Ctrl-C and `Terminated` on SIGTERM.
-
-    Ignored signals stay ignored. Python drops exceptions raised in destructors and in callbacks
-    from C, which a compiler of kernels has many of. In this case the signal is sent again after a
-    moment.
-    """
+    """Raise `Interrupted` on Ctrl-C and `Terminated` on SIGTERM. Ignored signals stay ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -152,28 +144,11 @@ def raise_on_signals() -> Iterator[None]:
             raised.append(_RAISED[signal.Signals(number)])
             raise raised[-1]
 
-    timers: list[threading.Timer] = []
-    report_unraisable = sys.unraisablehook
-
-    def resend_or_report(unraisable: sys.UnraisableHookArgs) -> None:
-        nonlocal ignored_until
-        # Python reports a dropped exception here. If it was ours, send its signal again.
-        numbers = [number for number, kind in _RAISED.items() if unraisable.exc_type is kind]
-        for number in numbers:
-            ignored_until = 0.0
-            timers.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)))
-            timers[-1].daemon = True
-            timers[-1].start()
-        # While cleaning up, destructors of half-made objects may fail: do not report these.
-        if not numbers and time.monotonic() >= ignored_until:
-            report_unraisable(unraisable)
-
     # `nohup` ignores some signals: leave these alone.
     before = {number: signal.getsignal(number) for number in _RAISED}
     handled = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in handled:
         signal.signal(number, handle)
-    sys.unraisablehook = resend_or_report
     try:
         yield
     except Exception as error:
@@ -181,9 +156,6 @@ def raise_on_signals() -> Iterator[None]:
             raise raised[-1] from error
         raise
     finally:
-        sys.unraisablehook = report_unraisable
-        for timer in timers:
-            timer.cancel()
         for number in handled:
             signal.signal(number, before[number])
 

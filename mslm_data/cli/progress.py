@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mslm_data.cli.output import echo
 from mslm_data.log import plain
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
     from mslm_data.builds import Progress
 
 _EVERY_S = 10.0
 """Seconds between lines."""
 
 _SMALL = 10_000_000
-"""Minimum input bytes for showing a rate. Smaller inputs take less time than starting."""
-
-Update = Callable[[int, int | None, str], None]
-"""Called with the amount done, the total (None if unknown) and a caption."""
+"""Number of bytes below which they are shown in kB, not in MB."""
 
 
 @contextmanager
 def showing(name: str) -> Iterator[Callable[[Progress], None]]:
-    """Show the progress of a build in bytes of input."""
-    began = time.monotonic()
-    earlier: int | None = None
-    with _bytes_shown(name) as draw:
+    """Show the progress of a build, in bytes of input."""
 
-        def show(progress: Progress) -> None:
-            nonlocal earlier
-            # The rate excludes documents of an earlier, interrupted build. Their number is known
-            # after the files are scanned.
-            if earlier is None and progress.total:
-                earlier = progress.documents
-            rate = (progress.documents - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
-            draw(
-                progress.bytes_done,
-                progress.bytes_total,
-                f"{progress.documents:,} documents, {rate:,.0f}/s, "
-                f"{progress.done}/{progress.total} work units",
-            )
+    def show(progress: Progress) -> None:
+        units = f"{progress.done}/{progress.total} work units"
+        caption = f"{progress.documents:,} documents, {units}"
+        meter.update(progress.bytes_done, progress.bytes_total, caption)
 
+    with Meter(name, "bytes") as meter:
         yield show
 
 
 @contextmanager
 def downloading() -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of a download."""
-    with _bytes_shown("fetch") as draw:
-        yield lambda name, done, total: draw(done, total, name)
+    """Show the progress of a download, in bytes of each file."""
+    with Meter("fetch", "bytes") as meter:
+        yield lambda name, done, total: meter.update(done, total, name)
 
 
 @contextmanager
@@ -65,116 +50,87 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
         name: Name of the activity, in one word.
         unit: Unit of the count, such as "tokens".
     """
-    began = time.monotonic()
-    earlier: int | None = None
-
-    def line(done: int, total: int | None, _: str) -> str:
-        rate = (done - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
-        if total is None:
-            return f"{name}: {done:,} {unit}, {rate:,.0f}/s"
-        remaining = f", {(total - done) / rate:,.0f} s left" if rate else ""
-        return f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{remaining}"
-
-    def columns() -> list[ProgressColumn]:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-        return [
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn(unit),
-            TimeRemainingColumn(),
-        ]
-
-    with _shown(name, line, columns) as draw:
-
-        def count(done: int, total: int | None) -> None:
-            nonlocal earlier
-            if earlier is None:  # the rate excludes an earlier, interrupted run
-                earlier = done
-            draw(done, total, "")
-
-        yield count
+    with Meter(name, unit) as meter:
+        yield meter.update
 
 
-@contextmanager
-def _bytes_shown(name: str) -> Iterator[Update]:
-    """Show progress in bytes."""
-    began = time.monotonic()
-    earlier = 0
-    last: int | None = None
-    had_total = False
+class Meter:
+    """Shows the amount done, the rate and the time left of one activity."""
 
-    def line(done: int, total: int | None, caption: str) -> str:
-        if total and total < _SMALL:
-            return f"{name}: {done / 1e3:,.0f} of {total / 1e3:,.0f} kB; {caption}"
-        if not total and not done:
-            return f"{name}: {caption}"
+    def __init__(self, name: str, unit: str) -> None:
+        """Show nothing yet.
 
-        rate = (done - earlier) / max(time.monotonic() - began, 1e-9)
-        out_of = f" of {total / 1e6:.1f}" if total else ""
-        remaining = f", {(total - done) / rate:.0f} s left" if total and rate else ""
-        return f"{name}: {done / 1e6:.1f}{out_of} MB, {rate / 1e6:.1f} MB/s{remaining}; {caption}"
+        Args:
+            name: Name of the activity.
+            unit: Unit of the amounts. "bytes" are shown in kB or MB.
+        """
+        self._name = name
+        self._unit = unit
+        self._bar: Any = None
+        self._shown = time.monotonic()
 
-    def columns() -> list[ProgressColumn]:
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+        # The rate is counted from here: the amount done, and the time.
+        self._start = (0, self._shown)
+        self._last: float = math.inf
+        self._has_total = False
 
-        return [
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[caption]}", markup=False),
-        ]
+    def __enter__(self) -> Meter:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
 
-    with _shown(name, line, columns) as draw:
+            columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task(plain(self._name), total=None)
+            self._bar.start()
+        return self
 
-        def update(done: int, total: int | None, caption: str) -> None:
-            nonlocal began, earlier, last, had_total
-            # Restart the rate for each file, without the bytes of an earlier run.
-            if last is None or done < last or (total and not had_total):
-                began = time.monotonic()
-                earlier = done
-            last = done
-            had_total = bool(total)
-            draw(done, total, caption)
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
-        yield update
+    def update(self, done: int, total: int | None = None, caption: str = "") -> None:
+        """Show an amount.
 
-
-@contextmanager
-def _shown(
-    name: str,
-    line: Callable[[int, int | None, str], str],
-    columns: Callable[[], list[ProgressColumn]],
-) -> Iterator[Update]:
-    """Show a progress bar on a terminal, otherwise a line every `_EVERY_S`."""
-    name = plain(name)
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(*columns(), console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(name, total=None, caption="")
-            yield lambda done, total, caption: bar.update(
-                task, completed=done, total=total, caption=plain(caption)
-            )
-        return
-
-    last = time.monotonic()
-
-    def draw(done: int, total: int | None, caption: str) -> None:
-        nonlocal last
+        Args:
+            done: Amount done, in this run and an interrupted one before.
+            total: The total; None or 0 if it is unknown.
+            caption: Text to show beside.
+        """
         now = time.monotonic()
-        if now - last >= _EVERY_S:
-            last = now
-            echo(line(done, total, caption), err=True)
+        # Each file begins anew. What an earlier run has done is known at the first total.
+        if done < self._last or (total and not self._has_total):
+            self._start = (done, now)
+        self._last = done
+        self._has_total = bool(total)
 
-    yield draw
+        if self._bar is not None:
+            line = plain(self._line(done, total, caption))
+            self._bar.update(0, completed=done, total=total or None, description=line)
+        elif now - self._shown >= _EVERY_S:
+            self._shown = now
+            echo(plain(self._line(done, total, caption)), err=True)
+
+    def _line(self, done: int, total: int | None, caption: str) -> str:
+        """Return `notes: 1.5 of 20.0 MB, 0.5 MB/s, 37 s left; 1,000 documents`."""
+        start, began = self._start
+        rate = (done - start) / max(time.monotonic() - began, 1e-9)
+        size = max(done, total or 0)
+
+        of_total = f" of {self._amount(total, size)}" if total else ""
+        amount = f"{self._amount(done, size)}{of_total} {self._unit_of(size)}"
+        speed = f"{self._amount(rate, size)} {self._unit_of(size)}/s"
+        left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
+        about = f"; {caption}" if caption else ""
+        return f"{self._name}: {amount}, {speed}{left}{about}"
+
+    def _amount(self, number: float, size: int) -> str:
+        """Return a number in the unit for amounts up to a size."""
+        if self._unit != "bytes":
+            return f"{number:,.0f}"
+        return f"{number / 1e3:,.0f}" if size < _SMALL else f"{number / 1e6:,.1f}"
+
+    def _unit_of(self, size: int) -> str:
+        if self._unit != "bytes":
+            return self._unit
+        return "kB" if size < _SMALL else "MB"

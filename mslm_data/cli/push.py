@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import click
+from mslm_data.cli.command import argument, make_command, option
+from mslm_data.cli.options import LocalFolder
+from mslm_data.registry import Options
 
-from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.output import counted, echo, other_files, print_json
+if TYPE_CHECKING:
+    from mslm_data.builds.push import Pushed
 
 
-@click.command("push", short_help="Upload a built folder to the hub.")
-@folder_argument
-@click.argument("repo", metavar="REPO")
-@click.option(
-    "--public",
-    is_flag=True,
-    help="Upload to a public repository instead of a private one.",
-)
-@click.option(
-    "--share-protected",
-    is_flag=True,
-    help="Upload patients' text. Data use agreements such as MIMIC's forbid this. With this "
-    "option, you confirm that yours allows it, and take responsibility.",
-)
-@json_option
-def command(folder: Path, repo: str, public: bool, share_protected: bool, as_json: bool) -> None:
-    """Verify DIR and upload it as the dataset REPO (OWNER/NAME) to the Hugging Face hub.
+class Push(Options, frozen=True, kw_only=True):
+    """Options of `mslm-data push`."""
+
+    folder: LocalFolder
+    repo: Annotated[str, argument("REPO")]
+    public: Annotated[bool, option("Upload to a public repository instead of a private one.")] = (
+        False
+    )
+    share_protected: Annotated[
+        bool,
+        option(
+            "Upload patients' text. Data use agreements such as MIMIC's forbid this. With this "
+            "option, you confirm that yours allows it, and take responsibility."
+        ),
+    ] = False
+
+
+@make_command("push", Push)
+def command(options: Push) -> Pushed:
+    r"""Verify DIR and upload it as the dataset REPO (OWNER/NAME) to the Hugging Face hub.
 
     The repository is private unless --public is given. Only files written by the build are
     uploaded. Log in first, with `hf auth login`.
@@ -38,15 +43,12 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
     Example:
         mslm-data push shards/ncbi me/ncbi-disease-mslm
         mslm-data push shards/ncbi me/ncbi-disease-mslm --public
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.builds.push import push
 
-    pushed = push(folder, repo, public=public, share_protected=share_protected)
-
-    if as_json:
-        print_json(pushed._asdict())
-    else:
-        visibility = "private" if pushed.private else "public"
-        echo(f"{pushed.url}: {counted(pushed.files, 'file')}, {visibility}")
-        if pushed.left_behind:
-            echo(f"{folder}: did not upload {other_files(pushed.left_behind)}")
+    return push(
+        options.folder,
+        options.repo,
+        public=options.public,
+        share_protected=options.share_protected,
+    )

@@ -6,13 +6,15 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from mslm_data.cli.options import json_option
-from mslm_data.cli.output import echo, print_json, table
+from mslm_data.cli.command import argument, make_command, option
 from mslm_data.io import resources
+from mslm_data.registry import Options
+from mslm_data.results import Result, Table
 
 if TYPE_CHECKING:
     from mslm_data.registry import Option, Registry
@@ -26,48 +28,89 @@ _LISTINGS = ("strategies", "sources", "annotators", "segmenters", "picks")
 """Options that list something besides pipelines."""
 
 
-@click.command(
-    "recipes", short_help="List shipped pipelines, sources and strategies, or print one."
-)
-@click.argument("name", required=False)
-@click.option(
-    "--strategies",
-    is_flag=True,
-    help="List the masking strategies. With NAME, print a TOML file of this strategy.",
-)
-@click.option(
-    "--sources",
-    is_flag=True,
-    help="List the sources with their files. With NAME, print a pipeline file of this source, with "
-    "its options as comments.",
-)
-@click.option(
-    "--annotators",
-    is_flag=True,
-    help="List the annotators. With NAME, print the table [annotate] of this one, with its options "
-    "as comments.",
-)
-@click.option(
-    "--segmenters",
-    is_flag=True,
-    help="List the segmenters. With NAME, print the table [segment] of this one, with its options "
-    "as comments.",
-)
-@click.option(
-    "--picks",
-    is_flag=True,
-    help="List the kinds of picks for your own strategies, with the options of their tables.",
-)
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="PATH",
-    help="File or folder to recognise, with the NAME `auto`. Can be repeated.",
-)
-@json_option
-def command(name: str | None, inputs: tuple[str, ...], as_json: bool, **listings: bool) -> None:
-    """List the shipped pipelines, or print one to copy and change.
+class Recipes(Options, frozen=True, kw_only=True):
+    """Options of `mslm-data recipes`."""
+
+    name: Annotated[str | None, argument("[NAME]")] = None
+    strategies: Annotated[
+        bool,
+        option("List the masking strategies. With NAME, print a TOML file of this strategy."),
+    ] = False
+    sources: Annotated[
+        bool,
+        option(
+            "List the sources with their files. With NAME, print a pipeline file of this source, "
+            "with its options as comments."
+        ),
+    ] = False
+    annotators: Annotated[
+        bool,
+        option(
+            "List the annotators. With NAME, print the table [annotate] of this one, with its "
+            "options as comments."
+        ),
+    ] = False
+    segmenters: Annotated[
+        bool,
+        option(
+            "List the segmenters. With NAME, print the table [segment] of this one, with its "
+            "options as comments."
+        ),
+    ] = False
+    picks: Annotated[
+        bool,
+        option(
+            "List the kinds of picks for your own strategies, with the options of their tables."
+        ),
+    ] = False
+    input: Annotated[
+        tuple[str, ...],
+        option(
+            "File or folder to recognise, with the NAME `auto`. Can be repeated.", metavar="PATH"
+        ),
+    ] = ()
+
+    def listing(self) -> str:
+        """Return what to list; "" for pipelines.
+
+        Raises:
+            UsageError: Options that cannot be combined.
+        """
+        chosen = [listing for listing in _LISTINGS if getattr(self, listing)]
+        if len(chosen) > 1:
+            *others, last = [f"--{listing}" for listing in _LISTINGS]
+            raise click.UsageError(f"expected one of {', '.join(others)} and {last}, got several")
+        if self.input and chosen:
+            raise click.UsageError("expected --input with the NAME auto alone, got another option")
+        if self.name and chosen == ["picks"]:
+            raise click.UsageError("expected --picks alone, got a NAME too")
+        return chosen[0] if chosen else ""
+
+
+@dataclass(frozen=True)
+class RecipePage(Result):
+    """Something to read or to copy.
+
+    Attributes:
+        as_json: The object of `--json`.
+        parts: Texts and tables for people.
+    """
+
+    as_json: Mapping[str, Any]
+    parts: Sequence[str | Table]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object."""
+        return dict(self.as_json)
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield the texts and tables."""
+        yield from self.parts
+
+
+@make_command("recipes", Recipes)
+def command(options: Recipes) -> RecipePage:
+    r"""List the shipped pipelines, or print one to copy and change.
 
     The NAME `auto` recognises the files of --input, and prints a pipeline for them.
 
@@ -90,55 +133,30 @@ def command(name: str | None, inputs: tuple[str, ...], as_json: bool, **listings
     \b
     Example:
         mslm-data recipes blurb/ncbi-disease > mine.toml
-        mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt \\
+        mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt \
             --out shards/mine
         mslm-data recipes --sources conllu > mine.toml
         mslm-data recipes --annotators terms
         mslm-data recipes --strategies whole-word > mask.toml
         mslm-data mask-stats shards/mine --strategy mask.toml
-    """  # noqa: D301 - click wants the character
-    listing = _chosen(listings, inputs=bool(inputs), name=name)
+    """
+    name, listing = options.name, options.listing()
     if listing == "picks":
-        _picks(as_json)
-    elif listing == "strategies":
-        _strategies(name, as_json)
-    elif listing and name:
-        _use(listing, name, as_json)
-    elif listing:
-        _uses(listing, as_json)
-    elif inputs or name == "auto":
-        _recognised(name, inputs, as_json)
-    elif name:
+        return _list_picks()
+    if listing == "strategies":
+        return _describe_strategy(name) if name else _list_strategies()
+    if listing:
+        registry = _registries()[listing]
+        return _describe(registry, name) if name else _list(listing, registry)
+    if options.input or name == "auto":
+        return _recognise(name, options.input)
+    if name:
         _check_kind(name)
         text = resources.pipeline_text(name)
-        if as_json:
-            print_json({"name": name, "text": text})
-        else:
-            echo(text, nl=False)
-    elif as_json:
-        print_json({"recipes": resources.pipeline_names()})
-    else:
-        for known in resources.pipeline_names():
-            echo(known)
+        return RecipePage({"name": name, "text": text}, [text.removesuffix("\n")])
 
-
-def _chosen(listings: Mapping[str, bool], *, inputs: bool, name: str | None) -> str:
-    """Return what to list; "" for pipelines.
-
-    Args:
-        listings: Name of each option that lists something -> whether it is given.
-        inputs: Whether `--input` is given.
-        name: NAME.
-    """
-    chosen = [listing for listing in _LISTINGS if listings[listing]]
-    if len(chosen) > 1:
-        *others, last = [f"--{listing}" for listing in _LISTINGS]
-        raise click.UsageError(f"expected one of {', '.join(others)} and {last}, got several")
-    if inputs and chosen:
-        raise click.UsageError("expected --input with the NAME auto alone, got another option")
-    if name and chosen == ["picks"]:
-        raise click.UsageError("expected --picks alone, got a NAME too")
-    return chosen[0] if chosen else ""
+    pipelines = resources.pipeline_names()
+    return RecipePage({"recipes": pipelines}, pipelines)
 
 
 def _check_kind(name: str) -> None:
@@ -148,27 +166,27 @@ def _check_kind(name: str) -> None:
 
     from mslm_data.mask.table import STRATEGIES
 
-    names_by_listing = {listing: registry.names() for listing, registry in _registries().items()}
-    names_by_listing["strategies"] = [full.partition(".")[0] for full in STRATEGIES.names()]
-    for listing, names in names_by_listing.items():
-        if name in names:
+    for listing, registry in (_registries() | {"strategies": STRATEGIES}).items():
+        if name in {full.partition(".v")[0] for full in registry.names()}:
             raise click.UsageError(
                 f"expected `recipes --{listing} {name}`, got it without the option"
             )
 
 
-def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
-    """Print the pipeline that reads the input files."""
+def _recognise(name: str | None, inputs: Sequence[str]) -> RecipePage:
+    """Return the pipeline that reads the input files."""
     if name != "auto" or not inputs:
         raise click.UsageError("expected `recipes auto --input PATH`, got one without the other")
     from mslm_data.source.inputs.localise import localise
     from mslm_data.source.recognise import recognise
 
     recognised = recognise(localise(inputs))
-    if as_json:
-        print_json({"name": recognised.what, "why": recognised.why, "text": recognised.toml})
-    else:
-        echo(f"# Found '{recognised.what}': {recognised.why}\n\n{recognised.toml}", nl=False)
+    found = {"name": recognised.what, "why": recognised.why, "text": recognised.toml}
+    text = f"# Found '{recognised.what}': {recognised.why}\n\n{recognised.toml}"
+    return RecipePage(found, [text.removesuffix("\n")])
+
+
+# Sources, annotators and segmenters ---------------------------------------------------------------
 
 
 def _registries() -> dict[str, Registry]:
@@ -180,29 +198,21 @@ def _registries() -> dict[str, Registry]:
     return {"sources": SOURCES, "annotators": ANNOTATORS, "segmenters": SEGMENTERS}
 
 
-def _uses(listing: str, as_json: bool) -> None:
-    """Print the list of sources, annotators or segmenters."""
-    registry = _registries()[listing]
+def _list(listing: str, registry: Registry) -> RecipePage:
+    """Return the names of a registry, each with the first paragraph of its documentation."""
     listed: dict[str, dict[str, Any]] = {}
     for name in registry.names():
         kind = registry.load(name)
-        does = _first_paragraph(kind)
+        does = " ".join(prose(kind).partition("\n\n")[0].split())
         is_source = listing == "sources"
         listed[name] = {"files": [*kind.suffixes], "reads": does} if is_source else {"does": does}
-    if as_json:
-        print_json({listing: listed})
-        return
 
-    heads = (registry.kind, *next(iter(listed.values())))
+    head = (registry.kind, *next(iter(listed.values())))
     rows = [
         (name, *(text if isinstance(text, str) else " ".join(text) for text in about.values()))
         for name, about in listed.items()
     ]
-    echo(table(heads, rows))
-
-
-def _first_paragraph(kind: Any) -> str:
-    return " ".join(prose(kind).partition("\n\n")[0].split())
+    return RecipePage({listing: listed}, [Table(rows, head)])
 
 
 def prose(kind: Any) -> str:
@@ -211,8 +221,8 @@ def prose(kind: Any) -> str:
     return re.split(r"^(?:Attributes|Raises):$", documentation, maxsplit=1, flags=re.M)[0].rstrip()
 
 
-def _use(listing: str, name: str, as_json: bool) -> None:
-    """Print a source as a pipeline file, an annotator or segmenter as its table.
+def _describe(registry: Registry, name: str) -> RecipePage:
+    """Return a source as a pipeline file, an annotator or segmenter as its table.
 
     Documentation and options are comments. Options of its own come first, then shared ones.
     """
@@ -220,91 +230,73 @@ def _use(listing: str, name: str, as_json: bool) -> None:
     from mslm_data.registry import list_options
     from mslm_data.source.table import usual_tables
 
-    registry = _registries()[listing]
     kind = registry.load(name)
-    text = prose(kind)
-    options = list_options(kind)
-    if listing == "sources":
-        tables = usual_tables(name)
-        options += shared_options("source")
-    elif listing == "annotators":
-        tables = {"annotate": {"use": name}}
-        options += shared_options("annotate")
-    else:
-        tables = {"segment": {"use": name}}
+    stage = {"source": "source", "annotator": "annotate", "segmenter": "segment"}[registry.kind]
+    tables = usual_tables(name) if stage == "source" else {stage: {"use": name}}
+    declared = list_options(kind)
+    if stage != "segment":
+        declared += shared_options(stage)
 
-    if as_json:
-        print_json(
-            {
-                registry.kind: name,
-                "text": text,
-                "options": {
-                    option.name: {
-                        "default": _default(option),
-                        "help": option.help,
-                        "words": option.words,
-                    }
-                    for option in options
-                },
-            }
-        )
-        return
+    lines = [f"# {line}".rstrip() for line in (name, "", *prose(kind).splitlines())]
+    for table, table_options in tables.items():
+        lines += ["", f"[{table}]", _line("use", table_options["use"])]
+        if table == stage:  # a source's segmenter has only its name
+            for each in declared:
+                lines += ["", *_commented(each)]
 
-    lines = [f"# {line}".rstrip() for line in (name, "", *text.splitlines())]
-    for stage, table_options in tables.items():
-        lines += ["", f"[{stage}]", _line("use", table_options["use"])]
-        if stage == next(iter(tables)):  # a source's segmenter has only its name
-            for option in options:
-                lines += ["", *_commented(option)]
-    echo("\n".join(lines))
+    about = {
+        each.name: {"default": _default(each), "help": each.help, "words": each.words}
+        for each in declared
+    }
+    found = {registry.kind: name, "text": prose(kind), "options": about}
+    return RecipePage(found, ["\n".join(lines)])
 
 
-def _default(option: Option) -> Any:
+def _default(declared: Option) -> Any:
     """Return the default as JSON; None if there is none."""
     from msgspec import to_builtins
 
     from mslm_data.registry import REQUIRED
 
-    return None if option.default is REQUIRED else to_builtins(option.default)
+    return None if declared.default is REQUIRED else to_builtins(declared.default)
 
 
-def _commented(option: Option) -> list[str]:
+def _commented(declared: Option) -> list[str]:
     """Return an option as comment lines: its help, then its default."""
     from mslm_data.registry import REQUIRED
 
-    help_text = option.help
-    if 0 < len(option.words) <= _FEW_WORDS:
-        help_text += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
-    if option.limits:
-        help_text += f" Limits: {option.limits}."
-    if option.default is REQUIRED:
-        line = f"{option.name}: required"
-    elif option.default is None:
-        line = f"{option.name}: not set"
+    help_text = declared.help
+    if 0 < len(declared.words) <= _FEW_WORDS:
+        help_text += f" One of {', '.join(map(str, map(_as_toml, declared.words)))}."
+    if declared.limits:
+        help_text += f" Limits: {declared.limits}."
+    if declared.default is REQUIRED:
+        line = f"{declared.name}: required"
+    elif declared.default is None:
+        line = f"{declared.name}: not set"
     else:
-        line = _line(option.name, option.default)
+        line = _line(declared.name, declared.default)
     return [f"# {text}" for text in (*textwrap.wrap(help_text, _WIDTH), line)]
 
 
-def _strategies(name: str | None, as_json: bool) -> None:
-    """Print the list of strategies, or the file of one."""
+# Strategies ---------------------------------------------------------------------------------------
+
+
+def _list_strategies() -> RecipePage:
+    """Return the strategies with what they mask."""
     from mslm_data.mask.table import strategies
 
-    if name:
-        _strategy(name, as_json)
-    elif as_json:
-        # `hides` is the promised JSON key of `Summary.masks`.
-        listing = {
-            known: {"hides": summary.masks, "status": summary.status, "source": summary.source}
-            for known, summary in strategies().items()
-        }
-        print_json({"strategies": listing})
-    else:
-        rows = [
-            (known, summary.status, summary.source, summary.masks)
-            for known, summary in strategies().items()
-        ]
-        echo(table(("strategy", "follows", "source", "masks"), rows))
+    # `hides` is the promised JSON key of `Summary.masks`.
+    listed = {
+        name: {"hides": summary.masks, "status": summary.status, "source": summary.source}
+        for name, summary in strategies().items()
+    }
+    rows = [
+        (name, about["status"], about["source"], about["hides"]) for name, about in listed.items()
+    ]
+    return RecipePage(
+        {"strategies": listed}, [Table(rows, ("strategy", "follows", "source", "masks"))]
+    )
 
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -326,8 +318,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 """Strategies made of parts -> options for an example."""
 
 
-def _strategy(name: str, as_json: bool) -> None:
-    """Print the TOML file of a strategy, with its documentation as comments."""
+def _describe_strategy(name: str) -> RecipePage:
+    """Return the TOML file of a strategy, with its documentation as comments."""
     from mslm_data.mask.table import NO_MASKS, STRATEGIES, default_options, make, summary
     from mslm_data.registry import list_options
 
@@ -338,29 +330,15 @@ def _strategy(name: str, as_json: bool) -> None:
     about = summary(full)
     kind = STRATEGIES.load(full)
     documentation = inspect.getdoc(kind) or ""
-    options = list_options(kind)
+    declared = list_options(kind)
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
     # Strategies made of parts have no useful defaults, so they show an example instead.
     defaults = {} if full in EXAMPLES else default_options(full)
 
-    if as_json:
-        print_json(
-            {
-                "strategy": full,
-                "status": about.status,
-                "source": about.source,
-                "text": documentation,
-                "defaults": {option: _as_toml(value) for option, value in defaults.items()},
-                "help": {option.name: option.help for option in options},
-                "toml": toml,
-            }
-        )
-        return
-
     comments = [f"{full}: {about.status}, {about.source}", "", *documentation.splitlines(), ""]
-    if options:
-        comments += ["Options:", *_wrapped(options), ""]
+    if declared:
+        comments += ["Options:", *_wrapped(declared), ""]
     if defaults:
         comments += ["The same by its name, with its options and their defaults:", "", "[mask]"]
         comments += [f'use = "{full}"']
@@ -369,44 +347,41 @@ def _strategy(name: str, as_json: bool) -> None:
     else:
         comments += ["An example, to change:"]
 
-    for line in comments:
-        echo(f"# {line}".rstrip())
-    echo()
-    echo(toml, nl=False)
+    found = {
+        "strategy": full,
+        "status": about.status,
+        "source": about.source,
+        "text": documentation,
+        "defaults": {option: _as_toml(value) for option, value in defaults.items()},
+        "help": {each.name: each.help for each in declared},
+        "toml": toml,
+    }
+    lines = [f"# {line}".rstrip() for line in comments]
+    return RecipePage(found, ["\n".join([*lines, "", toml.removesuffix("\n")])])
 
 
-def _picks(as_json: bool) -> None:
-    """Print the tables of strategy files with their options."""
+def _list_picks() -> RecipePage:
+    """Return the tables of strategy files with their options."""
     from mslm_data.mask.file import PARTS, PICKS
     from mslm_data.registry import list_options
 
     tables = {f'use = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
-    if as_json:
-        listing = {
-            name: {
-                option.name: {"help": option.help, "words": option.words}
-                for option in list_options(part)
-            }
-            for name, part in tables.items()
-        }
-        print_json({"picks": listing})
-        return
-
-    for number, (name, part) in enumerate(tables.items()):
-        if number:
-            echo()
-        for line in textwrap.wrap(f"{name}: {prose(part)}", _WIDTH):
-            echo(line)
-        for line in _wrapped(list_options(part), defaults=True):
-            echo(line)
+    listed = {}
+    texts = []
+    for name, part in tables.items():
+        declared = list_options(part)
+        listed[name] = {each.name: {"help": each.help, "words": each.words} for each in declared}
+        about = textwrap.wrap(f"{name}: {prose(part)}", _WIDTH)
+        texts.append("\n".join([*about, *_wrapped(declared, defaults=True)]))
+    return RecipePage({"picks": listed}, ["\n\n".join(texts)])
 
 
-def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[str]:
+def _wrapped(declared: Iterable[Option], *, defaults: bool = False) -> Iterator[str]:
     """Yield the indented lines of each option: name, default if wanted, and help."""
-    for option in options:
-        default = _shown_default(option.default) if defaults else ""
-        limits = f" Limits: {option.limits}." if option.limits else ""
-        help_text = f"{option.name}{default}: {option.help}{limits}"
+    for each in declared:
+        default = _shown_default(each.default) if defaults else ""
+        limits = f" Limits: {each.limits}." if each.limits else ""
+        help_text = f"{each.name}{default}: {each.help}{limits}"
         yield from textwrap.wrap(help_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 

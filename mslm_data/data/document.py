@@ -138,10 +138,6 @@ class Document:
         """Return a copy with other mentions."""
         return replace(self, spans=tuple(spans))
 
-    def with_doc_label(self, label: str) -> Document:
-        """Return a copy with another document label."""
-        return replace(self, doc_label=label)
-
 
 class SetAside(NamedTuple):
     """Report a document that is set aside because it cannot be used.

@@ -46,6 +46,10 @@ class TokenIds:
         mask: Id of `[MASK]`. Default: -1, the tokenizer has no such token.
         pad: Id of `[PAD]`. Default: -1.
         unk: Id of `[UNK]`. Default: -1.
+        bos: Id of the token at the beginning of a text. Default: -1.
+        eos: Id of the token at its end, with which decoders learn to stop. Default: -1.
+        sentinels: Ids of `<extra_id_0>`, `<extra_id_1>` and so on, which stand for masked runs in
+            the input of an encoder-decoder such as T5. Default: (), none.
         special: Sorted ids of all special tokens, which are never random replacements.
     """
 
@@ -53,6 +57,9 @@ class TokenIds:
     mask: Annotated[int, msgspec.Meta(ge=-1)] = -1
     pad: Annotated[int, msgspec.Meta(ge=-1)] = -1
     unk: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    bos: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    eos: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    sentinels: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
     special: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
 
 

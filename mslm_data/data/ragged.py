@@ -105,3 +105,12 @@ def count_up(
     counted: npt.NDArray[np.int64] = np.arange(offsets[-1])
     counted += np.repeat(starts - offsets[:-1], lengths)
     return counted
+
+
+def number_within(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Number the items of each group from 0: `[2, 2, 5, 7, 7]` -> `[0, 1, 0, 0, 1]`.
+
+    Args:
+        groups: int64 `[N]`, group of each item, non-decreasing.
+    """
+    return np.arange(len(groups)) - np.searchsorted(groups, groups)

@@ -88,6 +88,7 @@ def draw_lines(
     labels: Sequence[str],
     flags: Sequence[str] = (),
     statuses: Sequence[str] = (),
+    seen: Mapping[str, Ragged] = MappingProxyType({}),
 ) -> list[dict[str, list[Group]]]:
     """Divide each row into groups, once for each strategy.
 
@@ -98,6 +99,7 @@ def draw_lines(
         labels: Labels, by `span_labels`.
         flags: Context of each mention of all rows, or empty. Default: empty.
         statuses: Status of each mention of all rows beside gold, or empty. Default: empty.
+        seen: Name of a strategy -> ids of all tokens to draw, -1 for none. Default: the rows' own.
 
     Returns:
         For each row, name of the strategy -> groups. The name is "" without strategies.
@@ -107,7 +109,17 @@ def draw_lines(
         row_kinds: dict[str, Array | None] = {name: plan[row] for name, plan in kinds.items()}
         first = next(iter(row_kinds.values()), None)
         line = {
-            name: draw_line(examples, row, own, first, pieces, labels, flags, statuses=statuses)
+            name: draw_line(
+                examples,
+                row,
+                own,
+                first,
+                pieces,
+                labels,
+                flags,
+                statuses=statuses,
+                seen=seen[name][row] if name in seen else None,
+            )
             for name, own in (row_kinds or {"": None}).items()
         }
         lines.append(line)
@@ -124,6 +136,7 @@ def draw_line(
     flags: Sequence[str] = (),
     shades: Mapping[int, Shade] = MappingProxyType({}),
     statuses: Sequence[str] = (),
+    seen: Array | None = None,
 ) -> list[Group]:
     """Divide one row into groups, without special tokens.
 
@@ -137,8 +150,9 @@ def draw_line(
         flags: Context of each mention of all rows, or empty. Default: empty.
         shades: Index of a token in the row -> shade. Default: none.
         statuses: Status of each mention of all rows beside gold, or empty. Default: empty.
+        seen: `[T]`, ids of the tokens to draw, -1 for none. Default: the row's own.
     """
-    ids = examples.input_ids[row].tolist()
+    ids = (examples.input_ids[row] if seen is None else seen).tolist()
     words = examples.word_ids[row].tolist()
     token_kinds = [0] * len(ids) if kinds is None else kinds.tolist()
     first_kinds = token_kinds if first is None else first.tolist()
@@ -170,6 +184,9 @@ def draw_line(
             group = Group(space, None, "")
             groups.append(group)
             space = ""
+
+        if id_ < 0:
+            continue
 
         # Extend the last run if the token is masked like it. A shaded token is a run of its own,
         # with its own tooltip.

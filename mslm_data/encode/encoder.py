@@ -15,9 +15,17 @@ from mslm_data.data.accounts import Counts
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets
-from mslm_data.encode.layout import Ints, Layout, lay_out
+from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.mentions import TokenMentions, align, split_at
-from mslm_data.encode.windows import Windows, cut_sentences, join_sentences
+from mslm_data.encode.replaced import Ints
+from mslm_data.encode.text_line import TextLine
+from mslm_data.encode.text_rows import fit_rows
+from mslm_data.encode.windows import (
+    Windows,
+    cut_sentences,
+    find_sentence_starts,
+    join_sentences,
+)
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
@@ -42,7 +50,8 @@ class Encoder:
             `doc_label`.
 
     Raises:
-        TokenizerError: `max_tokens` is too small for special tokens and another token.
+        TokenizerError: `max_tokens` is too small for special tokens and another token, or
+            `options.eos` is set and the tokenizer has no end-of-text token.
     """
 
     table: WordTable
@@ -56,6 +65,11 @@ class Encoder:
 
     def __post_init__(self) -> None:
         max_tokens = self.options.max_tokens
+        if self.options.eos and self.table.tokenizer.ids.eos < 0:
+            raise TokenizerError(
+                "eos: the tokenizer has no end-of-text token; name it as eos_token in the "
+                "tokenizer_config.json beside the tokenizer, and pass the folder"
+            )
         if self.room < 1:
             raise TokenizerError(
                 f"max_tokens: expected at least {max_tokens - self.room + 1} (special tokens and "
@@ -66,7 +80,17 @@ class Encoder:
     def room(self) -> int:
         """Maximum number of tokens of a row without its special tokens."""
         tokenizer = self.table.tokenizer
-        return self.options.max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
+        special = len(tokenizer.prefix) + len(tokenizer.suffix) + self._adds_end
+        return self.options.max_tokens - special
+
+    @property
+    def _adds_end(self) -> bool:
+        """Whether to add an end-of-text token to the last row of each document.
+
+        Not if the tokenizer ends every row with one.
+        """
+        tokenizer = self.table.tokenizer
+        return self.options.eos and tokenizer.suffix[-1:] != (tokenizer.ids.eos,)
 
     def encode(self, documents: Documents, sentences: Ranges) -> tuple[Examples, Counts]:
         """Encode documents. The rows of a document do not depend on other documents.
@@ -79,16 +103,19 @@ class Encoder:
             The rows, and counts of rows and tokens, of their mentions, of mentions that were left
             out or changed, and of sentences that were cut or are empty.
         """
-        # Characters to tokens: of sentences, then of mentions.
-        layout = lay_out(documents, sentences, self.table)
-        mentions, counts = align(documents.mentions, layout, self.labels)
-
-        # Sentences to windows, one for each row.
-        protect = self.options.split == "mention"
-        windows = cut_sentences(layout, mentions, self.room, protect=protect)
-        starts: Ragged | None = None
-        if self.options.join == "document":
-            windows, starts = join_sentences(windows, layout.sentence_documents, self.room)
+        # Characters to tokens, and sentences to windows, one for each row.
+        if self.table.tokenizer.reads_text:
+            line = TextLine(documents, self.table.tokenizer)
+            trimmed = line.trim(documents)
+            layout, windows = self._fit_rows(line, sentences, trimmed)
+            mentions, counts = align(trimmed, layout, self.labels)
+        else:
+            layout = lay_out(documents, sentences, self.table)
+            mentions, counts = align(documents.mentions, layout, self.labels)
+            windows = cut_sentences(layout, mentions, self.room, protect=self._protects)
+            if self._joins:
+                windows = join_sentences(windows, layout.sentence_documents, self.room)
+        starts = find_sentence_starts(layout, windows) if self._joins else None
 
         # A mention longer than a window has a piece in each of several rows.
         pieces, rows = split_at(mentions, windows.firsts)
@@ -103,6 +130,35 @@ class Encoder:
         counts.windowed = int((windows.per_sentence > 1).sum())
         counts.empty = int((windows.per_sentence == 0).sum())
         return examples, counts
+
+    @property
+    def _protects(self) -> bool:
+        """Whether a row is cut outside of mentions, where it can be."""
+        return self.options.split == "mention"
+
+    @property
+    def _joins(self) -> bool:
+        """Whether short sentences share a row."""
+        return self.options.join == "document"
+
+    def _fit_rows(
+        self, line: TextLine, sentences: Ranges, mentions: Mentions
+    ) -> tuple[Layout, Windows]:
+        """Divide documents into rows that are tokenised as texts."""
+
+        def find_mentions(layout: Layout) -> TokenMentions:
+            found, _ = align(mentions, layout, self.labels)
+            return found
+
+        return fit_rows(
+            line,
+            sentences,
+            mentions,
+            find_mentions,
+            limit=self.room,
+            protect=self._protects,
+            join=self._joins,
+        )
 
     def _rows(
         self,
@@ -132,6 +188,13 @@ class Encoder:
         wrap_rows(windows.firsts, layout.ids, layout.words, prefix, suffix, offsets, wrapped)
         ids, words = wrapped
 
+        row_documents = layout.sentence_documents[windows.sentences]
+        if self._adds_end:
+            is_last = np.diff(row_documents, append=-1) != 0
+            ids = np.insert(ids, offsets[1:][is_last], tokenizer.ids.eos)
+            words = np.insert(words, offsets[1:][is_last], -1)
+            offsets = offsets + make_offsets(is_last)
+
         # Token t of the batch is token `t - first + len(prefix)` of its row.
         shifts = len(prefix) - windows.firsts[rows]
         span_offsets = make_offsets(np.bincount(rows, minlength=len(windows.firsts)))
@@ -139,7 +202,6 @@ class Encoder:
         ends = Ragged((pieces.ends + shifts).astype(np.int32), span_offsets)
         labels = Ragged(pieces.labels, span_offsets)
 
-        row_documents = layout.sentence_documents[windows.sentences]
         digests = digest_documents(self.corpus, documents)[row_documents]
         keys = np.empty(len(windows.firsts), np.uint64)
         name_rows(digests, layout.sentence_numbers[windows.sentences], windows.numbers, keys)
@@ -244,6 +306,8 @@ def _texts(
     """
     firsts = layout.starts[windows.firsts]
     pasts = layout.ends[windows.firsts + windows.lengths - 1]
+    if windows.texts is not None:
+        firsts, pasts = windows.texts.T
 
     # All tokens of the layout are in the rows, in order. Special tokens keep -1.
     starts = np.full(offsets[-1], -1, np.int32)

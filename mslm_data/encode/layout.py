@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.data.ragged import count_up, make_offsets
+from mslm_data.data.ragged import count_up, make_offsets, number_within
+from mslm_data.encode.replaced import Ints, Replaced
+from mslm_data.encode.text_line import TextLine
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.pieces import find_stretches, lay_pieces
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +59,42 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     Args:
         documents: D documents.
         sentences: Sentences of the documents.
-        table: Cache of tokenised words; new words are added.
+        table: Tokenizer, with its cache of words. New words are added, if the tokenizer does not
+            read whole texts.
     """
-    replaced = _Replaced.from_documents(documents)
+    if table.tokenizer.reads_text:
+        line = TextLine(documents, table.tokenizer)
+        sentence_documents = np.repeat(np.arange(len(documents)), sentences.counts)
+        return lay_out_rows(line, line.row_starts(sentences), sentence_documents)
+    return _lay_out_words(documents, sentences, table)
+
+
+def lay_out_rows(line: TextLine, starts: Ints, documents: Ints) -> Layout:
+    """Tokenise the documents of a line in rows, each as a text of its own.
+
+    Args:
+        line: The line.
+        starts: int64 `[N]`, first character of each row, ascending. A row ends where the next one
+            begins, or with its document.
+        documents: int64 `[N]`, document of each row.
+
+    Returns:
+        The tokens, with rows as sentences.
+    """
+    tokens = line.tokenise(starts, line.row_ends(starts, documents))
+    return Layout(
+        documents,
+        number_within(documents),
+        tokens.offsets,
+        tokens.ids,
+        tokens.words,
+        *line.replaced.move_back(tokens.starts, tokens.ends),
+    )
+
+
+def _lay_out_words(documents: Documents, sentences: Ranges, table: WordTable) -> Layout:
+    """Tokenise the words of documents, one at a time."""
+    replaced = Replaced.from_documents(documents)
     line = replaced.line
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
     on_line = replaced.move(np.stack([sentences.starts, sentences.ends], axis=1))
@@ -89,82 +122,3 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     starts, ends = replaced.move_back(token_starts, token_ends)
     numbers = count_up(0, sentences.counts)
     return Layout(sentence_documents, numbers, offsets, ids, token_words, starts, ends)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Replaced:
-    """A line in which P placeholders are replaced by their words.
-
-    `[**Hospital1 18**] today`, whose placeholder has the word `hospital`::
-
-        line      " hospital  today"
-        old       [[0, 0], [0, 18]]
-        new       [[0, 0], [0, 10]]
-
-    A word has a space on both sides, which separates it from its neighbours. Row 0 of `old` and
-    `new` is empty: it stands for the start of the line.
-
-    Attributes:
-        line: The line to tokenise.
-        old: int64 `[1 + P, 2]`, character range of each placeholder on the line of the documents.
-        new: int64 `[1 + P, 2]`, character range of its replacement on `line`.
-    """
-
-    line: str
-    old: Ints
-    new: Ints
-
-    @classmethod
-    def from_documents(cls, documents: Documents) -> _Replaced:
-        """Replace all placeholders except those that are tokenised as they are."""
-        marks = documents.placeholders
-        has_word = np.array([word is not None for word in documents.placeholder_words], np.bool_)
-        bounds = np.stack([marks.starts, marks.ends], axis=1)[has_word]
-        old = np.concatenate([np.zeros((1, 2), np.int64), bounds])
-        words = ["", *(f" {word} " for word in documents.placeholder_words if word is not None)]
-
-        past = 0
-        pieces: list[str] = []
-        for (start, end), word in zip(old.tolist(), words, strict=True):
-            pieces += (documents.line[past:start], word)
-            past = end
-        line = "".join([*pieces, documents.line[past:]])
-
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        ends = old[:, 1] + np.cumsum(lengths - (old[:, 1] - old[:, 0]))
-        return cls(line, old, np.stack([ends - lengths, ends], axis=1))
-
-    def move(self, places: Ints) -> Ints:
-        """Convert positions on the line of the documents to positions on `line`.
-
-        A position inside a placeholder, such as the end of a sentence, moves behind its word.
-        """
-        if len(self.old) == 1:  # most lines have no placeholder
-            return places
-        starts = self.old[:, 0]
-        ends = self.old[:, 1]
-        new_starts = self.new[:, 0]
-        new_ends = self.new[:, 1]
-        number = np.searchsorted(starts, places, side="right") - 1
-        behind = new_ends[number] + np.maximum(places - ends[number], 0)
-        return np.where(places == starts[number], new_starts[number], behind)
-
-    def move_back(self, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """Convert tokens on `line` to character ranges on the line of the documents.
-
-        A token of a placeholder's word gets all characters of the placeholder.
-        """
-        if len(self.old) == 1:
-            return starts, ends
-
-        # Shift all tokens by the placeholders before them.
-        first, past = np.searchsorted(starts, self.new).T  # tokens of each word
-        shifts = self.old[:, 1] - self.new[:, 1]
-        token_shifts = np.repeat(shifts, np.diff(first, append=len(starts)))
-        starts = starts + token_shifts
-        ends = ends + token_shifts
-
-        tokens = count_up(first, past - first)
-        starts[tokens] = np.repeat(self.old[:, 0], past - first)
-        ends[tokens] = np.repeat(self.old[:, 1], past - first)
-        return starts, ends

@@ -12,7 +12,8 @@ from mslm_data.data.accounts import Counts
 from mslm_data.data.documents import Mentions
 from mslm_data.data.ragged import count_up
 from mslm_data.data.reason import Reason
-from mslm_data.encode.layout import Ints, Layout
+from mslm_data.encode.layout import Layout
+from mslm_data.encode.replaced import Ints
 
 NO_TOKEN = Reason("no token")
 SHARED = Reason("shares its tokens with another")

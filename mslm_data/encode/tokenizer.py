@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import tokenizers
 from tokenizers import BertWordPieceTokenizer, decoders, models, pre_tokenizers, processors
 
@@ -37,8 +38,20 @@ _PROBE = "a 0 the A \u2603\U0010fffd 7x"
 """Text to find the special tokens around a row. Its last characters are missing from almost all
 vocabularies: a tokenizer that cannot encode unknown characters fails here, and not in a build."""
 
-_USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
+AT_ONCE = 1 << 18
+"""Maximum number of characters in a call of the library, which needs up to 1 KiB per token."""
+
+_USUAL = {
+    "mask": ("[MASK]", "<mask>"),
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "bos": ("<s>", "<|begin_of_text|>", "<bos>"),
+    "eos": ("</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>"),
+}
 """Kind of special token -> its usual names."""
+
+_SENTINELS = ("<extra_id_{}>", "\u2581<extra_id_{}>")
+"""Names of sentinels, with their number: those of T5, and those in the vocabulary of mT5."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +63,8 @@ class Tokenizer:
         ids: Special ids.
         prefix: Special ids before a row, such as `[CLS]`.
         suffix: Special ids after a row, such as `[SEP]`.
-        lead: Characters added before each word: a space for byte-level tokenizers, whose pieces
-            include it, as with `add_prefix_space=True` in transformers; "" for others.
+        lead: Characters added before a word that is tokenised by itself: a space for byte-level
+            tokenizers, whose pieces include it; "" for others.
         json: Content of `tokenizer.json`.
         digest: SHA-256 of `tokenizer.json`.
     """
@@ -64,23 +77,43 @@ class Tokenizer:
     json: str
     digest: str
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether tokens include white space, so that a row is tokenised as one text.
+
+        So it is with BPE and Unigram. WordPiece and WordLevel tokenise words one at a time.
+        """
+        return isinstance(self.core.model, models.BPE | models.Unigram)
+
+    @property
+    def control(self) -> tuple[int, ...]:
+        """Special ids that text must not have, and that become `unk`; none without `unk`."""
+        if self.ids.unk < 0:
+            return ()
+        return tuple(id_ for id_ in self.ids.special if id_ != self.ids.unk)
+
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
         """Return the content of `tokenizer_config.json`.
 
-        Without this file, `AutoTokenizer` does not know the mask and padding tokens.
+        Without this file, `AutoTokenizer` does not know the special tokens.
 
         Args:
             max_tokens: Maximum number of tokens for the model. Default: None, unknown.
         """
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
-        if self.prefix:
-            ids["cls"] = self.prefix[0]
-        if self.suffix:
-            ids["sep"] = self.suffix[-1]
+        if self.ids.mask >= 0:  # an encoder
+            if self.prefix:
+                ids["cls"] = self.prefix[0]
+            if self.suffix:
+                ids["sep"] = self.suffix[-1]
 
         config: dict[str, Any] = {
             f"{kind}_token": self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0
         }
+        if self.ids.sentinels:
+            config["additional_special_tokens"] = [
+                self.core.id_to_token(id_) for id_ in self.ids.sentinels
+            ]
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         config["clean_up_tokenization_spaces"] = False
         config["model_input_names"] = ["input_ids", "attention_mask"]
@@ -130,18 +163,21 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
     return _read_folder(folder, lowercase)
 
 
-def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
+def parse_tokenizer(
+    text: str, names: Mapping[str, str] | None = None, *, place: str = "tokenizer.json"
+) -> Tokenizer:
     """Parse the content of a `tokenizer.json`.
 
     Args:
         text: Content of the file.
-        names: `mask`, `pad` or `unk` -> token, for tokens with unusual names. Default: None, the
-            usual names such as `[MASK]` and `<mask>`.
+        names: Kind of special token, such as `mask` or `eos` -> token, for unusual names. Default:
+            None, the usual names such as `[MASK]` and `<mask>`.
+        place: Name of the file, for errors.
 
     Raises:
         TokenizerError: The text is not a valid tokenizer.
     """
-    with library_errors("tokenizer.json: not a tokenizer of the tokenizers library: "):
+    with library_errors(f"{place}: not a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
 
     core.no_truncation()
@@ -155,15 +191,26 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
     pre_tokenizer = json.dumps(json.loads(changed_text)["pre_tokenizer"])
     prefix, suffix = _find_special_around(core)
 
-    wanted = _USUAL | {kind: (name,) for kind, name in (names or {}).items()}
+    given = names or {}
+    wanted = _USUAL | {kind: (name,) for kind, name in given.items()}
+    added_tokens = core.get_added_tokens_decoder()
+    if added_tokens:
+        # A piece of the vocabulary with a usual name is then only text.
+        candidates = {token.content for token in added_tokens.values()} | set(given.values())
+        wanted = {
+            kind: tuple(token for token in tokens if token in candidates)
+            for kind, tokens in wanted.items()
+        }
     known = {kind: _find_id(core, tokens) for kind, tokens in wanted.items()}
-    added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
+    sentinels = _find_sentinels(core)
+    added = {id_ for id_, token in added_tokens.items() if token.special}
     present = {id_ for id_ in known.values() if id_ >= 0}
     return Tokenizer(
         core=core,
         ids=TokenIds(
             size=max(core.get_vocab(with_added_tokens=True).values()) + 1,
-            special=tuple(sorted(added | present | set(prefix) | set(suffix))),
+            sentinels=sentinels,
+            special=tuple(sorted(added | present | {*sentinels, *prefix, *suffix})),
             **known,
         ),
         prefix=prefix,
@@ -172,6 +219,13 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
         json=changed_text,
         digest=hashlib.sha256(changed_text.encode()).hexdigest(),
     )
+
+
+def find_batches(texts: Sequence[str]) -> list[int]:
+    """Return the bounds of batches of at most `AT_ONCE` characters, or of one longer text."""
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // AT_ONCE)) + 1
+    return [0, *cuts.tolist(), len(texts)]
 
 
 def open_tokenizer(file: Path) -> tokenizers.Tokenizer:
@@ -239,7 +293,7 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
 
     if not text.lstrip().startswith("{"):
         text = _make_word_piece(path, text, lowercase)
-    return parse_tokenizer(text, names)
+    return parse_tokenizer(text, names, place=str(path))
 
 
 def _read_token_names(folder: Path) -> dict[str, str]:
@@ -310,6 +364,16 @@ def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
         if id_ is not None:
             return int(id_)
     return -1
+
+
+def _find_sentinels(core: tokenizers.Tokenizer) -> tuple[int, ...]:
+    """Return the ids of sentinel 0, 1 and so on, up to the first number without a token."""
+    ids: list[int] = []
+    while True:
+        id_ = _find_id(core, tuple(name.format(len(ids)) for name in _SENTINELS))
+        if id_ < 0:
+            return tuple(ids)
+        ids.append(id_)
 
 
 def _find_special_around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Ragged, count_up
-from mslm_data.encode.layout import Ints, Layout
+from mslm_data.encode.layout import Layout
 from mslm_data.encode.mentions import TokenMentions
+from mslm_data.encode.replaced import Ints
 from mslm_data.kernels.windows import cut_windows, join_windows
 
 
@@ -32,6 +33,8 @@ class Windows:
         sentences: int64 `[W]`, sentence of the window.
         numbers: int64 `[W]`, index of the window within its sentence.
         per_sentence: int64 `[N]`, number of windows of each sentence.
+        texts: int64 `[W, 2]`, characters of each window on the line of the documents. Default:
+            None, from the first to the last token.
     """
 
     firsts: Ints
@@ -39,6 +42,7 @@ class Windows:
     sentences: Ints
     numbers: Ints
     per_sentence: Ints
+    texts: Ints | None = None
 
 
 def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protect: bool) -> Windows:
@@ -71,7 +75,7 @@ def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protec
     )
 
 
-def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windows, Ragged]:
+def join_sentences(windows: Windows, documents: Ints, limit: int) -> Windows:
     """Join consecutive sentences of a document into rows of at most `limit` tokens.
 
     Args:
@@ -80,8 +84,7 @@ def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windo
         limit: Maximum number of tokens in a row, at least that of each window.
 
     Returns:
-        The rows as windows, with sentence and number of their first window, and for each row the
-        first tokens of its windows, int64.
+        The rows as windows, with sentence and number of their first window.
     """
     window_documents = documents[windows.sentences]
     whole = (windows.per_sentence == 1)[windows.sentences]
@@ -91,14 +94,20 @@ def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windo
 
     end = windows.firsts[-1:] + windows.lengths[-1:]
     firsts = windows.firsts[first]
-    rows = Windows(
+    return Windows(
         firsts=firsts,
         lengths=np.diff(np.append(firsts, end)),
         sentences=windows.sentences[first],
         numbers=windows.numbers[first],
         per_sentence=windows.per_sentence,
     )
-    return rows, Ragged(windows.firsts, np.append(first, len(windows.firsts)))
+
+
+def find_sentence_starts(layout: Layout, windows: Windows) -> Ragged:
+    """Return the first tokens of the sentences in each window, int64; the window's own is first."""
+    has_tokens = np.diff(layout.offsets) > 0
+    starts = np.union1d(windows.firsts, layout.offsets[:-1][has_tokens])
+    return Ragged(starts, np.append(np.searchsorted(starts, windows.firsts), len(starts)))
 
 
 def costs(layout: Layout, mentions: TokenMentions, *, protect: bool) -> npt.NDArray[np.uint8]:

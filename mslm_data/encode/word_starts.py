@@ -35,12 +35,15 @@ class WordStarts:
         opens: bool `[V]`, whether the token always starts a word: it starts with white space, or
             with a character that is a word by itself.
         closes: bool `[V]`, whether the next token always starts a word.
-        blank: bool `[V]`, whether the token is white space, which belongs to the next word.
+        blank: bool `[V]`, whether the token is a single space at most, which belongs to the next
+            word.
+        white: bool `[V]`, whether the token is other white space, which is a word by itself.
     """
 
     opens: Bools
     closes: Bools
     blank: Bools
+    white: Bools
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> WordStarts:
@@ -49,10 +52,12 @@ class WordStarts:
         opens = np.ones(size, np.bool_)
         closes = np.ones(size, np.bool_)
         blank = np.zeros(size, np.bool_)
+        white = np.zeros(size, np.bool_)
         for token, id_ in tokenizer.core.get_vocab(with_added_tokens=False).items():
             text = _after_another(tokenizer.core.decoder, token)
             stripped = text.strip()
-            blank[id_] = not stripped
+            blank[id_] = text in ("", " ")
+            white[id_] = not stripped and not blank[id_]
             if stripped:
                 opens[id_] = text[0].isspace() or not _goes_on(stripped[0])
                 closes[id_] = text[-1].isspace() or not _goes_on(stripped[-1])
@@ -62,7 +67,7 @@ class WordStarts:
         unknown = tokenizer.ids.unk
         if unknown >= 0 and not isinstance(tokenizer.core.model, models.WordPiece):
             opens[unknown] = closes[unknown] = False
-        return cls(opens, closes, blank)
+        return cls(opens, closes, blank, white)
 
     def find_first_tokens(self, ids: npt.NDArray[np.int64]) -> Bools:
         """Return whether each token starts a word, bool `[B, L]`.
@@ -73,7 +78,7 @@ class WordStarts:
         first = self.opens[ids]
         first[:, :1] = True
         first[:, 1:] |= self.closes[ids[:, :-1]]
-        first[:, 1:] &= ~self.blank[ids[:, :-1]]
+        first[:, 1:] &= ~self.blank[ids[:, :-1]] | self.white[ids[:, 1:]]
         return first
 
 

@@ -16,14 +16,11 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, count_up, make_offsets, read_only
 from mslm_data.encode.longest_match import LongestMatch, load_longest_match
-from mslm_data.encode.tokenizer import Tokenizer, library_errors
+from mslm_data.encode.tokenizer import Tokenizer, find_batches, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
 """Number of words in a sequence. The library encodes sequences in parallel."""
-
-_AT_ONCE = 1 << 18
-"""Maximum number of characters in a call of the library, which needs up to 1 KiB per token."""
 
 _LONGEST = 1 << 16
 """Maximum number of characters in a word. Longer words are tokenised in parts."""
@@ -225,14 +222,11 @@ class WordTable:
         # The library counts characters from the start of the part, or of the lead.
         shifts = np.where(begins > 0, begins, -len(lead))
 
-        # Encode batches of up to `_AT_ONCE` characters.
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
-        batches = [parts[start:end] for start, end in pairwise([0, *cuts.tolist(), len(parts)])]
-        encoded = [self._encoded_at_once(batch) for batch in batches]
+        bounds = find_batches(parts)
+        encoded = [self._encoded_at_once(parts[start:end]) for start, end in pairwise(bounds)]
         ids = np.concatenate([ids for ids, _, _ in encoded])
         part_of_piece = np.concatenate(
-            [texts + first for (_, texts, _), first in zip(encoded, [0, *cuts], strict=True)]
+            [texts + first for (_, texts, _), first in zip(encoded, bounds[:-1], strict=True)]
         )
         spans = np.concatenate([spans for _, _, spans in encoded]) + shifts[part_of_piece, None]
 
@@ -269,11 +263,7 @@ class WordTable:
         """Replace special ids by the unknown token, in place."""
         # Unigram models have special tokens such as `<mask>` among their pieces, so text could be
         # encoded to them.
-        unk = self.tokenizer.ids.unk
-        if unk < 0:
-            return
-        control = set(self.tokenizer.ids.special) - {unk}
-        ids[np.isin(ids, list(control))] = unk
+        ids[np.isin(ids, list(self.tokenizer.control))] = self.tokenizer.ids.unk
 
 
 class Growing:

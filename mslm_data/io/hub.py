@@ -104,6 +104,19 @@ def check_repository_name(repo: str, *, wanted_by: str) -> None:
         )
 
 
+def fetch_data_file(dataset: str, name: str, *, wanted_by: str) -> Path | None:
+    """Download a file of a dataset into the hub's cache, None if it cannot be fetched.
+
+    Raises:
+        MissingExtraError: `huggingface_hub` is not installed.
+    """
+    hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
+    try:
+        return Path(hub.hf_hub_download(dataset, name, repo_type="dataset"))
+    except _failures(wanted_by):
+        return None
+
+
 def _explain(error: Exception, wanted_by: str) -> str:
     """Return a message that completes "the hub ..."."""
     errors = _optional.load("huggingface_hub.errors", wanted_by=wanted_by)

@@ -1,4 +1,7 @@
-"""Size limits for records and lines, so that a damaged file does not fill memory."""
+"""Size limits for records and lines, so that a damaged file does not fill memory.
+
+They are no options, because nobody knows their right values.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 fsspec file systems raise exceptions of many libraries, whose messages may contain access tokens.
 `RemoteError` replaces them. Its reason has the class name of the exception or the HTTP status only.
+
+All of them go through one streamed `fs.open`: the files of `fs.get` have the umask of the caller.
 """
 
 from __future__ import annotations
@@ -232,7 +234,7 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
         else:
             ended.put(None)
 
-    threads = [Background(work, cancelled) for _ in range(min(TOGETHER, len(todo)))]
+    threads = [BackgroundDownload(work, cancelled) for _ in range(min(TOGETHER, len(todo)))]
     try:
         for _ in threads:
             error = ended.get()
@@ -244,7 +246,7 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
             thread.join(_END_S / len(threads))
 
 
-class Background(Thread):
+class BackgroundDownload(Thread):
     """A download job in the background, whose errors are ignored."""
 
     def __init__(self, job: Callable[[], object], cancelled: Event | None = None) -> None:

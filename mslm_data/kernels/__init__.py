@@ -7,4 +7,8 @@ words, mentions, spans or n-grams), S mentions, W words.
 Row helpers are in `rows.py`, the hash table is in `hashing.py`, and random numbers are in `rng.py`.
 "No branch" in a comment explains a loop without `if`: it compiles to SIMD instructions, or avoids
 branches that the CPU predicts wrongly.
+
+A short kernel is worth more than a few percent. Tried and left out: padding many batches by one
+call, prefetching the next rows, finding all TABs first, copying words by 16 bytes, kernels of
+masking that fuse eligibility, budget and draws.
 """

@@ -164,6 +164,56 @@ def grow_spans(
 
 
 @kernel
+def compose_spans(
+    offsets: Array, state: Array, masked: Array, spans: Array, streams: Array, mark: int, out: Array
+) -> None:
+    """Mask a given number of tokens of each row, in a given number of spans.
+
+    Spans alternate with stretches of the other open tokens, beginning with a stretch and ending
+    with a span. All lengths with these sums are equally likely: in both classes, the ends of the
+    spans or stretches are drawn from the gaps between the class's tokens by selection sampling.
+
+    Args:
+        offsets: int64 `[N + 1]`.
+        state: uint8 `[T]`, states; only OPEN tokens are counted and masked.
+        masked: int64 `[N]`, number of tokens to mask, at least 1 and below the number of open
+            tokens; or 0.
+        spans: int64 `[N]`, number of spans, at least 1, at most the number of tokens of each class.
+        streams: uint64 `[2, N]`. Token k of the stretches uses draw k of the first, token k of the
+            spans draw k of the second.
+        mark: Value to write.
+        out: uint8 `[T]`, `mark` is written on masked tokens.
+    """
+    left = np.empty(2, np.int64)  # tokens of the stretches, of the spans
+    ends = np.empty(2, np.int64)  # ends to draw in each, without the last
+    drawn = np.empty(2, np.int64)
+    for i in range(len(masked)):
+        start, stop = offsets[i], offsets[i + 1]
+        left[1] = masked[i]
+        left[0] = -masked[i]
+        for t in range(start, stop):
+            left[0] += state[t] == OPEN
+        ends[:] = spans[i] - 1
+        drawn[:] = 0
+
+        side = 0
+        for t in range(start, stop):
+            if state[t] != OPEN or masked[i] == 0:
+                continue
+            if side == 1:
+                out[t] = mark
+            left[side] -= 1
+            is_end = left[side] == 0  # of the class's last stretch or span
+            if not is_end:
+                gap = below(streams[side, i], drawn[side], left[side])
+                drawn[side] += 1
+                is_end = gap < ends[side]
+                ends[side] -= is_end
+            if is_end:
+                side = 1 - side
+
+
+@kernel
 def mask_range(out: Array, start: int, stop: int, left: int, mark: int) -> int:
     """Mask the free tokens of a range, from the left, and return their number.
 

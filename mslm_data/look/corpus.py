@@ -13,16 +13,14 @@ import tokenizers
 from mslm_data.api.loading import Shards
 from mslm_data.draw.marked_rows import Pieces
 from mslm_data.encode.tokenizer import open_tokenizer
+from mslm_data.errors import MslmDataError
+from mslm_data.look.background import Background
 from mslm_data.look.gold import Alignment, GoldFolder
-from mslm_data.look.jobs import Jobs
 from mslm_data.look.options import to_text
 from mslm_data.look.state import Choice
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES, default_options
 from mslm_data.pipeline import parse_value
-from mslm_data.stats.counts import MaskStats
-
-_PATIENCE_S = 0.3
 
 
 class Added(NamedTuple):
@@ -37,18 +35,31 @@ class Added(NamedTuple):
     options: Mapping[str, str]
 
 
+class NamedStrategy(NamedTuple):
+    """A strategy of the page that could be made.
+
+    Attributes:
+        name: Its name on the page; a repeated name has a number.
+        place: Its place among the choices, from 0.
+        choice: Its choice.
+        strategy: The strategy.
+    """
+
+    name: str
+    place: int
+    choice: Choice
+    strategy: Strategy
+
+
 class Corpus:
     """A built folder, its tokenizer and cached strategies.
 
     Attributes:
         shards: The folder.
         gold: A second folder whose mentions are gold; None without one.
-        jobs: Background counts.
+        background: Runs counts of whole splits.
         added: Name -> strategy of the command that a form cannot describe; see `add`.
         shows_text: Whether rows may be shown: no folder is protected, or `--show-text` was passed.
-        last_shown: Address of the rows that were drawn last, and name of each strategy -> counts
-            of these rows.
-        last_view: View that a browser showed last, besides `take`; "" at first, and for a file.
     """
 
     def __init__(
@@ -74,12 +85,10 @@ class Corpus:
         """
         self.shards = shards
         self.gold = None if gold is None else GoldFolder(gold, shards)
-        self.jobs = Jobs(in_background=live)
+        self.background = Background(live=live)
         self.shows_text = show_text or not self.protected
         self.added: dict[str, Added] = dict(added or {})
-        self.strategy = lru_cache(64)(self._strategy)
-        self.last_shown: tuple[str, Mapping[str, MaskStats]] = ("", {})
-        self.last_view = ""
+        self._make = lru_cache(64)(self._make_uncached)
 
     @property
     def protected(self) -> bool:
@@ -119,25 +128,35 @@ class Corpus:
         gold = self.gold
         if gold is None:
             return None
-        job = self.jobs.get(
-            "gold",
-            split,
-            lambda progress: gold.align(self.shards[split], progress),
-            patience=_PATIENCE_S,
+        job = self.background.get(
+            "gold", split, lambda progress: gold.align(self.shards[split], progress)
         )
         alignment: Alignment | None = job.result
         return alignment
 
-    def strategies(self, choices: Sequence[Choice]) -> dict[str, Strategy]:
-        """Return the chosen strategies by name; a repeated name gets a number."""
-        named: dict[str, Strategy] = {}
+    def make(self, choice: Choice) -> Strategy:
+        """Return the strategy of a choice.
+
+        Raises:
+            MslmDataError: The strategy or an option is unknown, or a file is missing.
+            ValueError: A value is invalid.
+        """
+        return self._make(choice.name, tuple(choice.options.items()))
+
+    def strategies(self, choices: Sequence[Choice]) -> list[NamedStrategy]:
+        """Return the chosen strategies, without those that cannot be made."""
+        made = []
         times: Counter[str] = Counter()
-        for choice in choices:
+        for place, choice in enumerate(choices):
+            try:
+                strategy = self.make(choice)
+            except (MslmDataError, ValueError):
+                continue
             times[choice.name] += 1
             number = times[choice.name]
             name = choice.name if number == 1 else f"{choice.name} {number}"
-            named[name] = self.strategy(choice.name, tuple(choice.options.items()))
-        return named
+            made.append(NamedStrategy(name, place, choice, strategy))
+        return made
 
     def add(
         self, name: str, strategy: Strategy, given: Mapping[str, Any] = MappingProxyType({})
@@ -166,7 +185,7 @@ class Corpus:
         self.added[name] = Added(strategy, texts)
         return Choice(name)
 
-    def _strategy(self, name: str, options: tuple[tuple[str, str], ...]) -> Strategy:
+    def _make_uncached(self, name: str, options: tuple[tuple[str, str], ...]) -> Strategy:
         if name in self.added:
             return self.added[name].strategy
         STRATEGIES.resolve(name)

@@ -1,7 +1,8 @@
 """Compares a folder's mentions with gold mentions of the same text in a second folder.
 
-Documents are matched by id, and their text token by token, special tokens aside. So the two folders
-may differ in sentences, windows and splits, but need one tokenizer.
+Documents are matched by id, and a row by its tokens, special ones aside: gold has the row if they
+stand side by side in its document. So the folders may differ in sentences, windows and splits, but
+need one tokenizer, and a sentence that gold lacks costs only itself.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import numpy.typing as npt
 
 from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged, count_up, make_offsets
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError
-from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import read_chunks, read_column
+from mslm_data.look.background import Progress
+from mslm_data.look.reading import read_chunks, read_column, rows_with
 from mslm_data.metrics import MentionCounts
 from mslm_data.shard.split import Split
 
@@ -46,7 +47,7 @@ class GoldText(NamedTuple):
     ends: Ints
     labels: Ints
 
-    def find(self, split: str, doc_id: str) -> tuple[int, int]:
+    def find_document(self, split: str, doc_id: str) -> tuple[int, int]:
         """Return a document's tokens `[start, end)`, none if there is no such document.
 
         A document of the same split comes first, as splits may number their documents alike.
@@ -80,8 +81,8 @@ class Comparison(NamedTuple):
     def rows_with(self, status: str) -> Bools:
         """Return which rows have a found, missed or wrong mention, `[N]`."""
         if status == WRONG:
-            return _rows_with(self.spans, self.is_wrong)
-        return _rows_with(self.gold.span_starts, self.is_found == (status == FOUND))
+            return rows_with(self.spans, self.is_wrong)
+        return rows_with(self.gold.span_starts, self.is_found == (status == FOUND))
 
     def statuses(self) -> tuple[list[str], list[str]]:
         """Return the status of each own mention, "" if it is not compared, and each gold one."""
@@ -115,7 +116,7 @@ class Alignment(NamedTuple):
         """
         return _compare(examples, self.positions[rows], self.text, self.own_labels)
 
-    def is_in(self, split: str) -> Bools:
+    def rows_of_gold_split(self, split: str) -> Bools:
         """Return which rows have the text of a document of one gold split, `[R]`.
 
         Args:
@@ -200,27 +201,13 @@ class GoldFolder:
 
         positions = np.full(len(split), -1, np.int64)
         counts = np.zeros((len(self.labels), 3), np.int64)
-        document = None
-        end_of_document = 0
-        position = 0
+        finder = _RowFinder(text, split.name)
         for start, examples, doc_ids in _read_chunks(split):
             progress(gold_rows + start, total)
             tokens, _ = _without_specials(examples)
-            lengths = tokens.lengths.tolist()
-
-            # A row's text follows that of the row before it in the same document.
-            expected = np.full(len(examples), -1, np.int64)
-            for row, doc_id in enumerate(doc_ids):
-                if doc_id != document:
-                    document = doc_id
-                    position, end_of_document = text.find(split.name, doc_id)
-                if position + lengths[row] <= end_of_document:
-                    expected[row] = position
-                position += lengths[row]
-
-            expected[~_equal_rows(tokens, text.tokens, expected)] = -1
-            positions[start : start + len(examples)] = expected
-            comparison = _compare(examples, expected, text, self._own)
+            found = positions[start : start + len(examples)]
+            found[:] = finder.find(tokens, doc_ids)
+            comparison = _compare(examples, found, text, self._own)
             counts += _count(examples, comparison, self._own, len(self.labels))
 
         by_label = [MentionCounts(*row) for row in counts.tolist()]
@@ -267,6 +254,59 @@ class GoldFolder:
             return GoldText(documents, np.empty(0, np.int32), empty, empty, empty)
         columns = map(np.concatenate, zip(*parts, strict=True))
         return GoldText(documents, *columns)
+
+
+class _RowFinder:
+    """Finds the rows of a split in the gold text, one after another."""
+
+    def __init__(self, text: GoldText, split: str) -> None:
+        self._text = text
+        self._split = split
+        self._doc_id: str | None = None
+        self._first = 0
+        self._document = b""
+        """The document's tokens, as bytes."""
+        self._next = 0
+        """Byte behind the last row found."""
+
+    def find(self, tokens: Ragged, doc_ids: Sequence[str]) -> Ints:
+        """Return the place of each row's first token in `text.tokens`, `[N]`; -1 without one.
+
+        Args:
+            tokens: N rows without special tokens.
+            doc_ids: `[N]`, their documents.
+        """
+        values = tokens.values.astype(np.int32).tobytes()
+        bounds = (4 * tokens.offsets).tolist()
+        positions = np.full(len(tokens), -1, np.int64)
+        for row, doc_id in enumerate(doc_ids):
+            if doc_id != self._doc_id:
+                self._open(doc_id)
+            words = values[bounds[row] : bounds[row + 1]]
+
+            # A sentence may occur twice: the one behind the row before comes first.
+            place = _find_aligned(self._document, words, self._next)
+            if place < 0:
+                place = _find_aligned(self._document, words, 0)
+            if place >= 0:
+                positions[row] = self._first + place // 4
+                self._next = place + len(words)
+        return positions
+
+    def _open(self, doc_id: str) -> None:
+        """Take the next document."""
+        self._doc_id = doc_id
+        self._first, end = self._text.find_document(self._split, doc_id)
+        self._document = self._text.tokens[self._first : end].astype(np.int32).tobytes()
+        self._next = 0
+
+
+def _find_aligned(document: bytes, words: bytes, start: int) -> int:
+    """Return the first place of some tokens in a document at or after a byte, or -1."""
+    place = document.find(words, start) if words else -1
+    while place % 4 and place >= 0:  # in the middle of a token
+        place = document.find(words, place + 1)
+    return place
 
 
 def _compare(examples: Examples, positions: Ints, text: GoldText, own_labels: Ints) -> Comparison:
@@ -354,18 +394,6 @@ def _without_specials(examples: Examples) -> tuple[Ragged, Ints]:
     return Ragged(examples.input_ids.values[places], offsets), places
 
 
-def _equal_rows(tokens: Ragged, text: npt.NDArray[np.int32], positions: Ints) -> Bools:
-    """Return whether each row's tokens stand in a text at its position, `[N]`; not at -1."""
-    rows = np.flatnonzero(positions >= 0)
-    own = tokens.take(rows)
-    places = count_up(positions[rows], own.lengths)
-    # Differences up to each token; a row is equal if none is added within it.
-    differs = make_offsets(text[places] != own.values)
-    is_equal = np.zeros(len(tokens), np.bool_)
-    is_equal[rows] = differs[own.offsets[1:]] == differs[own.offsets[:-1]]
-    return is_equal
-
-
 def _keys(examples: Examples, labels: Ints, num_labels: int) -> Ints:
     """Return a number for each mention that only equal mentions of the same row share."""
     size = int(examples.input_ids.lengths.max(initial=0)) + 1
@@ -373,9 +401,3 @@ def _keys(examples: Examples, labels: Ints, num_labels: int) -> Ints:
     starts = examples.span_starts.values.astype(np.int64)
     ends = examples.span_ends.values.astype(np.int64)
     return ((rows * size + starts) * size + ends) * num_labels + labels
-
-
-def _rows_with(spans: Ragged, chosen: Bools) -> Bools:
-    """Return which rows have a chosen span, `[N]`."""
-    chosen_before = make_offsets(chosen)
-    return chosen_before[spans.offsets[1:]] > chosen_before[spans.offsets[:-1]]

@@ -20,7 +20,8 @@ from mslm_data.registry import REQUIRED, Option, list_options
 
 _WITHOUT_FORM = frozenset({"picks", "parts"})
 """Options with strategies or picks as values, which need a file."""
-_DECIMAL_COMMA = re.compile(r"^\s*(\d*),(\d+)\s*$")
+_DECIMAL = re.compile(r"\s*(\d*)[.,](\d+)\s*")
+"""A decimal number as people type it: `0,3` or `.3`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,15 @@ class Field:
 
 def strategy_names() -> list[str]:
     """Return the names of all strategies with a form, without versions."""
-    return sorted(
-        name.rpartition(".v")[0] or name
-        for name in STRATEGIES.names()
-        if not any(option.name in _WITHOUT_FORM for option in declared(name))
-    )
+    names = set()
+    for name in STRATEGIES.names():
+        try:
+            options = declared(name)
+        except MslmDataError:  # a broken plug-in, which `doctor` lists
+            continue
+        if not any(option.name in _WITHOUT_FORM for option in options):
+            names.add(name.rpartition(".v")[0] or name)
+    return sorted(names)
 
 
 @cache
@@ -95,21 +100,23 @@ def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
 
 
 def clean_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Remove options with their default values, and write rates with a decimal point.
+    """Write rates as TOML does, and remove options at their defaults.
 
-    Raises:
-        PipelineError: Unknown strategy.
+    Options of an unknown strategy are returned as they are.
     """
-    options = {option.name: option for option in declared(name)}
+    try:
+        options = {option.name: option for option in declared(name)}
+    except MslmDataError:
+        return dict(given)
+
     cleaned = {}
     for option, text in given.items():
         declaration = options.get(option)
-        if declaration is not None and _kind(declaration)[0] == "rate":
-            cleaned[option] = _DECIMAL_COMMA.sub(r"\1.\2", text)
-        else:
+        number = _DECIMAL.fullmatch(text)
+        if declaration is not None and _kind(declaration)[0] == "rate" and number:
+            text = f"{number[1] or 0}.{number[2]}"  # noqa: PLW2901 - the same value
+        if declaration is None or parse_value(text) != to_builtins(declaration.default):
             cleaned[option] = text
-        if declaration and parse_value(cleaned[option]) == to_builtins(declaration.default):
-            del cleaned[option]
     return cleaned
 
 

@@ -22,7 +22,14 @@ def draw_page(corpus: Corpus, state: State, *, rows: int = ROWS) -> str:
         corpus: The folder.
         state: View, split, strategies and filters.
         rows: Maximum number of rows.
+
+    Raises:
+        MslmDataError: A strategy or an option is unknown, or a file is missing.
+        ValueError: A value of a strategy is invalid.
     """
+    for choice in state.strategies:
+        corpus.make(choice)
+
     views = [
         {
             "name": name,
@@ -55,8 +62,9 @@ def _order(first: str) -> list[str]:
 def _options(corpus: Corpus, state: State) -> dict[str, str]:
     """Return the name of each strategy -> its options as text, also those at their defaults."""
     listed = {}
-    for name, strategy in corpus.strategies(state.strategies).items():
-        options = {} if strategy.origin is None else strategy.origin.options
+    for made in corpus.strategies(state.strategies):
+        origin = made.strategy.origin
+        options = {} if origin is None else origin.options
         texts = {option: to_text(value) for option, value in options.items()}
-        listed[name] = ", ".join(f"{option} {text}" for option, text in texts.items() if text)
+        listed[made.name] = ", ".join(f"{option} {text}" for option, text in texts.items() if text)
     return listed

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mslm_data.data.context import decode_flags
 from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.shard.split import CHUNK, Split
 
 
@@ -50,3 +51,14 @@ def read_chunks(split: Split, size: int = CHUNK) -> Iterator[tuple[int, Examples
     """Yield the number of each chunk's first row, and its rows, of at most `size` rows."""
     for start in range(0, len(split), size):
         yield start, split.examples(start, min(start + size, len(split)))
+
+
+def rows_with(items: Ragged, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows have a chosen item, `[N]`.
+
+    Args:
+        items: S items in N rows; values are not used.
+        chosen: `[S]`.
+    """
+    chosen_before = make_offsets(chosen)
+    return chosen_before[items.offsets[1:]] > chosen_before[items.offsets[:-1]]

@@ -15,7 +15,7 @@ from mslm_data.draw.environment import environment
 from mslm_data.log import plain
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import State
-from mslm_data.look.views import VIEWS, load_view
+from mslm_data.look.views import load_view
 
 
 def render(template: str, **context: Any) -> Markup:
@@ -43,7 +43,7 @@ def render_view(
     """Render a view.
 
     Args:
-        name: A name in `FRAGMENTS`.
+        name: A name in `VIEWS`.
         corpus: The folder.
         state: The requested state.
         live: Add links and forms for a server.
@@ -54,8 +54,6 @@ def render_view(
     """
     view = load_view(name)
     context = view.context(corpus, state, **options)
-    if live and name in VIEWS and name != "take":
-        corpus.last_view = name
     shown: State = context.get("state", state)
     context = {"corpus": corpus, "live": live, **context, "state": shown}
     return render(view.TEMPLATE, **context), shown

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
+from mslm_data.look.background import Progress
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.jobs import Progress
-from mslm_data.look.reading import read_chunks
+from mslm_data.look.reading import read_chunks, rows_with
 from mslm_data.shard.split import Split
 from mslm_data.stats.corpus_counts import TRAINING, TermCharacters, term_hashes
-
-_PATIENCE_S = 0.2
 
 
 class SeenTerms:
@@ -39,10 +37,7 @@ class SeenTerms:
             hashes = term_hashes(examples, self._characters)
         places = np.searchsorted(self._hashes, hashes)
         is_seen = np.append(self._hashes, 0)[places] == hashes
-
-        rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
-        counts = np.bincount(rows[~is_seen], minlength=len(examples))
-        return counts > 0
+        return rows_with(examples.span_starts, ~is_seen)
 
 
 def find_seen(corpus: Corpus) -> SeenTerms | None:
@@ -51,7 +46,7 @@ def find_seen(corpus: Corpus) -> SeenTerms | None:
     Returns:
         None while they are being read.
     """
-    job = corpus.jobs.get("seen", (), _reading(corpus), patience=_PATIENCE_S)
+    job = corpus.background.get("seen", (), _reading(corpus))
     seen: SeenTerms | None = job.result
     return seen
 

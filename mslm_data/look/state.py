@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from mslm_data.errors import CallError
+from mslm_data.look.filters import known_filters
+from mslm_data.look.options import clean_options
 from mslm_data.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from mslm_data.look.corpus import Corpus
 
 MAX_STRATEGIES = 3
 """Maximum number of strategies side by side."""
 ROWS = 50
 """Number of rows on a live page."""
-ONLY = {
-    "no-mention": "rows without a mention",
-    "no-mask": "rows without a mask",
-    "under-budget": "rows under budget",
-    "differ": "rows in which the strategies differ",
-    "unseen": "rows with a mention never seen in training text",
-}
-"""Filter -> its label in the form. Context flags of mentions are filters too."""
-GOLD_FILTERS = {
-    "found": "rows with a gold mention that was found",
-    "missed": "rows with a gold mention that was missed",
-    "wrong": "rows with a mention that gold lacks",
-}
-"""Filter on the comparison with a gold folder -> its label in the form."""
+
 _LARGEST = 2**63 - 1
-
-
-_TITLES = {"row": "first row", "least": "tokens, at least", "most": "tokens, at most"}
+_PLACES = tuple(f"s{number}" for number in range(1, MAX_STRATEGIES + 1))
+_NUMBERS = ("row", "seed", "epoch", "least", "most", "terms")
+_TEXTS = ("split", "label", "doc")
+_FLAGS = ("seen", "back")
+_TITLES = {
+    "row": "first row",
+    "least": "tokens, at least",
+    "most": "tokens, at most",
+    "terms": "% in mentions, at least",
+}
 """Parameter -> its name on the page, where they differ."""
 
 
@@ -60,6 +59,11 @@ class Choice:
         """The choice as a dictionary key."""
         return self.name, *sorted(self.options.items())
 
+    def without(self, *options: str) -> Choice:
+        """Return the choice with some options at their defaults."""
+        kept = {name: text for name, text in self.options.items() if name not in options}
+        return Choice(self.name, kept)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -69,39 +73,34 @@ class State:
         view: Name of the view.
         split: Name of the split.
         row: First row to scan.
-        strategies: One to three strategies; fewer if some are `unusable`.
-        unusable: Place, counted from 1 -> a strategy that cannot be made, such as one without its
-            lexicon. The form and the address keep it, views do not show it.
+        back: Show the last rows before `row` instead. An address of the page has no such parameter.
+        strategies: One to three strategies. Views leave out those that cannot be made.
         seed: Seed of the masks.
         epoch: Epoch of the masks.
+        seen: Show rows as the model sees them, with masked tokens replaced.
         label: Show rows with a mention of this label. Default: any.
         doc: Show documents with this text in their id. Default: any.
         least: Minimum number of tokens. Default: no limit.
         most: Maximum number of tokens. Default: no limit.
-        only: Further filters: keys of `ONLY` and `GOLD_FILTERS`, and context flags.
-        extra: Parameters of single views, named `view.parameter`.
+        terms: Minimum share of the document's tokens in mentions, in percent; of mentions of the
+            label if one is set. Default: no limit.
+        only: Further filters: keys of `FILTERS`.
     """
 
     view: str = "rows"
     split: str = "train"
     row: int = 0
+    back: bool = False
     strategies: tuple[Choice, ...] = (Choice("joint"),)
-    unusable: Mapping[int, Choice] = field(default_factory=dict)
     seed: int = 0
     epoch: int = 0
+    seen: bool = False
     label: str = ""
     doc: str = ""
     least: int | None = None
     most: int | None = None
+    terms: int | None = None
     only: tuple[str, ...] = ()
-    extra: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def choices(self) -> list[Choice]:
-        """All chosen strategies by place, usable or not."""
-        usable = iter(self.strategies)
-        places = range(1, len(self.strategies) + len(self.unusable) + 1)
-        return [self.unusable.get(place) or next(usable) for place in places]
 
     def change(self, **changes: Any) -> State:
         """Return a copy with some changes."""
@@ -115,70 +114,104 @@ class State:
             if getattr(state, name) != default:
                 pairs.append((name, getattr(state, name)))
 
-        for number, choice in enumerate(state.choices, 1):
-            pairs.append((f"s{number}", choice.name))
-            pairs += [(f"s{number}.{name}", value) for name, value in choice.options.items()]
+        for place, choice in zip(_PLACES, state.strategies, strict=False):
+            pairs.append((place, choice.name))
+            pairs += [(f"{place}.{name}", value) for name, value in choice.options.items()]
 
-        for name in ("label", "doc", "least", "most"):
+        for name in ("label", "doc", "least", "most", "terms"):
             if getattr(state, name) not in ("", None):
                 pairs.append((name, getattr(state, name)))
         pairs += [("only", name) for name in state.only]
-        pairs += state.extra.items()
+        pairs += [(name, 1) for name in _FLAGS if getattr(state, name)]
         return urlencode(pairs)
 
 
 def read_state(
-    pairs: Iterable[tuple[str, str]], *, view: str, splits: Sequence[str], start: State
+    corpus: Corpus, pairs: Iterable[tuple[str, str]], *, view: str, start: State
 ) -> State:
     """Read the state from the query of an address or a form.
 
     Args:
-        pairs: Names and values. Empty values are ignored.
+        corpus: The folder, whose splits, labels and filters are known.
+        pairs: Names and values. Empty values, as of a form's empty fields, are ignored.
         view: Name of the view.
-        splits: Names of the folder's splits.
         start: Default values.
 
     Raises:
-        CallError: An unknown split, a number out of range, or too many strategies.
+        FieldError: A parameter or its value is unknown, or a number is out of range. Strategies and
+            their options are not checked.
     """
     given: dict[str, Any] = {"view": view}
-    names: dict[str, str] = {}
-    options: dict[str, dict[str, str]] = {}
     only: list[str] = []
-    extra: dict[str, str] = {}
+    choices: dict[str, str] = {}
     for name, value in pairs:
-        whose, dot, option = name.partition(".")
-        # Forms send empty fields too; they mean the default.
         if value == "":
             continue
-        if name in ("row", "seed", "epoch", "least", "most"):
+        if name in _NUMBERS:
             given[name] = _number(name, value)
-        elif name in ("split", "label", "doc"):
+        elif name in _TEXTS:
             given[name] = value
         elif name == "only":
             only.append(value)
-        elif name in _CHOICES:
-            names[name] = value
-        elif dot and whose in _CHOICES:
-            options.setdefault(whose, {})[option] = value
-        elif re.fullmatch(r"s[0-9]+", whose):
-            raise CallError(f"{name}: expected at most {MAX_STRATEGIES} strategies, {_PLACES}")
-        elif dot:
-            extra[name] = value
+        elif name in _FLAGS:
+            given[name] = True
+        elif re.match(r"s[0-9]+(\.|$)", name):
+            choices[name] = value
+        else:
+            parameters = (*_NUMBERS, *_TEXTS, "only", "seen", *_PLACES)
+            raise FieldError(name, f"unknown parameter '{name}'{did_you_mean(name, parameters)}")
 
-    if "split" in given and given["split"] not in splits:
-        raise FieldError(
-            "split", f"split: no '{given['split']}'{did_you_mean(given['split'], splits)}"
+    strategies = _read_choices(corpus, choices) or start.strategies
+    state = replace(start, **given, strategies=strategies, only=tuple(only))
+    _check(corpus, state)
+    return state
+
+
+def _read_choices(corpus: Corpus, given: Mapping[str, str]) -> tuple[Choice, ...]:
+    """Read the strategies and their options, without those at their defaults.
+
+    Raises:
+        FieldError: There are too many strategies, or options without one.
+    """
+    options: dict[str, dict[str, str]] = {place: {} for place in _PLACES if place in given}
+    for name, value in given.items():
+        place, _, option = name.partition(".")
+        if place not in _PLACES:
+            places = f"{_PLACES[0]} to {_PLACES[-1]}"
+            raise FieldError(
+                name, f"{name}: expected at most {MAX_STRATEGIES} strategies, {places}"
+            )
+        if place not in options:
+            raise FieldError(name, f"{name}: expected a strategy '{place}' beside it, got none")
+        if option:
+            options[place][option] = value
+    return tuple(
+        # Strategies of the command have no form, and their options stay as they are.
+        Choice(
+            given[place], own if given[place] in corpus.added else clean_options(given[place], own)
         )
-    if names:
-        given["strategies"] = tuple(
-            Choice(names[place], options.get(place, {})) for place in _CHOICES if place in names
-        )
-    return replace(start, **given, only=tuple(only), extra=extra)
+        for place, own in options.items()
+    )
 
 
-_CHOICES = tuple(f"s{number}" for number in range(1, MAX_STRATEGIES + 1))
-_PLACES = f"{_CHOICES[0]} to {_CHOICES[-1]}"
+def _check(corpus: Corpus, state: State) -> None:
+    """Check that a state has only values that the folder has.
+
+    Raises:
+        FieldError: A value is unknown, or the first row is behind the last one.
+    """
+    shards = corpus.shards
+    known: list[tuple[str, str, Collection[str]]] = [("split", state.split, shards.splits)]
+    known += [("label", state.label, shards.labels)] if state.label else []
+    known += [("only", name, known_filters(corpus)) for name in state.only]
+    for name, value, values in known:
+        if value not in values:
+            raise FieldError(name, f"{name}: no '{value}'{did_you_mean(value, values)}")
+
+    last = max(len(shards[state.split]) - 1, 0)
+    if state.row > last:
+        message = f"first row: expected at most {last}, the last of {state.split}, got {state.row}"
+        raise FieldError("row", message)
 
 
 def _number(name: str, value: str) -> int:

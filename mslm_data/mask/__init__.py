@@ -4,7 +4,7 @@ docs/one_row.md follows one sentence through this folder, with numbers. `table.p
 strategies, `recipes/` defines their picks, `pick.py` defines a pick, and `strategy.py` a strategy.
 
 For your own strategy, derive a class from `md.Strategy` that makes a `MaskPlan` of `MaskKind`s, see
-docs/own_strategy.md.
+docs/masking.md.
 """
 
 from __future__ import annotations

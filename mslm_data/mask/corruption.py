@@ -1,7 +1,8 @@
 """Corruption: replaces masked tokens in the input.
 
 Abaho et al. 2024 replace all masked tokens by `[MASK]`. Devlin et al. 2019 replace 80 % by `[MASK]`
-and 10 % by random ids, and keep 10 % unchanged.
+and 10 % by random ids, and keep 10 % unchanged. Raffel et al. 2020 replace each run of masked
+tokens by a sentinel; see `sentinels`.
 """
 
 from __future__ import annotations
@@ -31,20 +32,22 @@ from mslm_data.mask.artefacts import LexiconFile
 from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.rng import ACTIONS, RANDOM_IDS, RowRng
+from mslm_data.mask.sentinels import put_sentinels
 
 
 class Corruption(Ingredient, frozen=True):
     """Replacement of masked tokens.
 
     Raises:
-        ValueError: `shares` is neither `mask` nor three percentages that sum to 100.
+        ValueError: `shares` is neither `mask`, `sentinels` nor three percentages that sum to 100.
     """
 
     shares: Annotated[
         str,
         Meta(
             description="`mask` replaces all masked tokens by `[MASK]`. Three numbers are the "
-            "percentages of `[MASK]`, random ids and unchanged tokens, such as `80-10-10`."
+            "percentages of `[MASK]`, random ids and unchanged tokens, such as `80-10-10`. "
+            "`sentinels` replaces each run of masked tokens by a sentinel, for an encoder-decoder."
         ),
     ] = "mask"
     by: Annotated[
@@ -74,6 +77,11 @@ class Corruption(Ingredient, frozen=True):
         _percent(self.shares)
 
     @property
+    def is_sentinels(self) -> bool:
+        """Whether sentinels replace runs of masked tokens. Other fields then have no effect."""
+        return self.shares == "sentinels"
+
+    @property
     def mask(self) -> float:
         """Share of masked tokens that become `[MASK]`, in `[0, 1]`."""
         return _percent(self.shares)[0] / 100
@@ -94,6 +102,8 @@ def _percent(shares: str) -> tuple[int, int, int]:
     """Parse the percentages of `[MASK]`, random ids and unchanged tokens."""
     if shares == "mask":
         return 100, 0, 0
+    if shares == "sentinels":
+        return 0, 0, 0
 
     match = re.fullmatch(r"(\d+)-(\d+)-(\d+)", shares)
     if match is not None:
@@ -102,8 +112,8 @@ def _percent(shares: str) -> tuple[int, int, int]:
             return mask, random, unchanged
 
     raise ValueError(
-        "corruption: expected 'mask' or the percentages of [MASK], random and unchanged tokens, "
-        f"such as '80-10-10', got '{shares}'"
+        "corruption: expected 'mask', 'sentinels' or the percentages of [MASK], random and "
+        f"unchanged tokens, such as '80-10-10', got '{shares}'"
     )
 
 
@@ -111,6 +121,8 @@ def corrupt(
     examples: Examples, plan: MaskPlan, corruption: Corruption, *, seed: int, epoch: int
 ) -> Ragged:
     """Return `input_ids` with the planned tokens replaced. All other tokens are unchanged.
+
+    With sentinels, rows become shorter: these are the inputs of the encoder.
 
     Args:
         examples: N rows of T tokens.
@@ -120,13 +132,17 @@ def corrupt(
         epoch: In `[0, 2**63)`. May differ from the plan's.
 
     Raises:
-        ValueError: The plan belongs to other rows, the tokenizer has no mask token, or all ids are
-            special.
+        ValueError: The plan belongs to other rows, tokens are to be replaced by a mask token that
+            the tokenizer does not have, or all ids are special.
+        CallError: The tokenizer has fewer sentinels than a row has masked runs.
         VocabularyError: The lexicon `unigrams` is missing, damaged, made with another tokenizer, or
             has entries of several tokens.
     """
-    _check(examples, plan)
+    _check(examples, plan, corruption)
     kinds = plan.kinds.values
+    if corruption.is_sentinels:
+        return put_sentinels(examples, kinds).inputs
+
     ids = examples.input_ids.values
     offsets = examples.input_ids.offsets
 
@@ -158,15 +174,15 @@ def corrupt(
     return Ragged(out, offsets)
 
 
-def _check(examples: Examples, plan: MaskPlan) -> None:
-    """Check that the plan fits the rows, and that the tokenizer has a mask token."""
+def _check(examples: Examples, plan: MaskPlan, corruption: Corruption) -> None:
+    """Check that the plan fits the rows, and that the tokenizer has a mask token if it is used."""
     same_tokens = len(plan.kinds.values) == len(examples.input_ids.values)
     if not same_tokens or len(plan.kinds) != len(examples):
         raise ValueError(
             f"plan: expected a plan of {len(examples)} rows, got {len(plan.kinds)}; pass the rows "
             "of the plan"
         )
-    if examples.ids.mask < 0:
+    if examples.ids.mask < 0 and corruption.mask > 0 and plan.kinds.values.any():
         raise ValueError("corrupt: the tokenizer has no mask token; `plan` works without one")
 
 

@@ -2,6 +2,8 @@
 
 A plan of this strategy has `rates` besides `kinds`, by which the loss is divided. docs/diffusion.md
 shows training and evaluation with both.
+
+Rates are drawn for each row and not spread over a batch, so that they do not depend on machines.
 """
 
 from __future__ import annotations

@@ -200,13 +200,17 @@ class Pick(Ingredient, frozen=True, tag_field="use", tag="units"):
             raise ValueError("eligible: 'longest' needs units of several tokens, got 'tokens'")
 
     @property
-    def masks_nothing(self) -> bool:
-        """Whether the budget is always 0, as in `joint` with `elm=0`."""
-        return self.budget.rate == 0 and not self.budget.min_masked
+    def changes_nothing(self) -> bool:
+        """Whether the pick has no effect, as in `joint` with `elm=0`: its budget is always 0.
+
+        With `total`, a budget of 0 has an effect: it clears the unspent budget of earlier picks.
+        """
+        budget = self.budget
+        return budget.rate == 0 and not budget.min_masked and not budget.total
 
     @property
     def needs(self) -> frozenset[str]:
-        if self.masks_nothing:
+        if self.changes_nothing:
             return frozenset()
         own = frozenset() if isinstance(self.units, Listed) else UNITS[self.units].needs
         return own | super().needs
@@ -217,7 +221,7 @@ class Pick(Ingredient, frozen=True, tag_field="use", tag="units"):
         return MaskKind[self.kind.upper()].value
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        if self.masks_nothing:
+        if self.changes_nothing:
             return
 
         units = self._find_units(examples, rng)

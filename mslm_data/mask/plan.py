@@ -24,6 +24,20 @@ class MaskKind(IntEnum):
     ENTITY = 2
 
 
+class Objective(IntEnum):
+    """The objective of training: the input of the model, and the tokens that it predicts.
+
+    `MASKED`: the row with masked tokens replaced; it predicts these. `CAUSAL`: the row itself; it
+    predicts each token from those before it. `SENTINELS`: the row with a sentinel for each masked
+    run; a decoder predicts the runs. A batch says its objective, because models shift the labels of
+    `CAUSAL` by one place, and not those of the others.
+    """
+
+    MASKED = 0
+    CAUSAL = 1
+    SENTINELS = 2
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MaskPlan:
     """The kind of each token in some rows. No token is replaced yet.
@@ -38,6 +52,7 @@ class MaskPlan:
             row's loss is divided. 1 for rows of a mixture that other strategies mask. None without
             masked diffusion.
         part: Number of the part of a curriculum that made the plan. 0 for other strategies.
+        objective: What the model sees of the rows.
     """
 
     kinds: Ragged
@@ -45,6 +60,7 @@ class MaskPlan:
     continues_unit: Ragged | None = None
     rates: npt.NDArray[np.float32] | None = None
     part: int = 0
+    objective: Objective = Objective.MASKED
 
     @classmethod
     def from_kinds(

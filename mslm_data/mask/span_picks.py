@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array
-from mslm_data.kernels.span_draws import END, grow_spans, place_spans
+from mslm_data.data.ragged import Array, make_offsets
+from mslm_data.kernels.span_draws import END, OPEN, compose_spans, grow_spans, place_spans
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.ingredient import Ingredient
 from mslm_data.mask.plan import MaskKind, PlanBuilder
@@ -110,6 +110,33 @@ class GrowSpans(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="gro
             offsets, words, mention_offsets, starts, ends, quota, lengths, streams, builder.kinds
         )
         builder.unspent += quota
+
+
+class ComposeSpans(Ingredient, frozen=True, kw_only=True, tag_field="use", tag="compose-spans"):
+    """Mask a number of tokens in a number of spans that depend on the row's length alone.
+
+    A row of n tokens has `rate * n` masked tokens and `masked / mean` spans, both rounded to the
+    nearest, halves to the even number. At least one token is masked and one is not. All masks with
+    these numbers whose first token is not masked and whose last one is are equally likely.
+    """
+
+    rate: Annotated[
+        Rate, Meta(description="Share of the row's free tokens, neither special nor masked.")
+    ]
+    mean: Annotated[int, Meta(ge=1, description="Mean length of a span in tokens, 1 or more.")]
+
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        offsets = examples.input_ids.offsets
+        state, _ = free_tokens(examples, builder, unknown=True)
+        free = np.diff(make_offsets(state == OPEN)[offsets])
+        masked = quotas(rate_at(self.rate, rng), free, "nearest", rng)
+        masked = np.minimum(np.maximum(masked, 1), np.maximum(free - 1, 0))
+        spans = np.maximum(np.rint(masked / self.mean).astype(np.int64), 1)
+        spans = np.minimum(spans, free - masked)
+
+        streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH)])
+        base = MaskKind.BASE.value
+        compose_spans(offsets, state, masked, spans, streams, base, builder.kinds)
 
 
 @lru_cache(maxsize=32)

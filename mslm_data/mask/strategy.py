@@ -28,9 +28,10 @@ from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.ingredient import combined_needs
 from mslm_data.mask.listed_picks import InOrder, Occurrences
 from mslm_data.mask.pick import Pick, run
-from mslm_data.mask.plan import MaskPlan, PlanBuilder
+from mslm_data.mask.plan import MaskPlan, Objective, PlanBuilder
 from mslm_data.mask.rng import WAY, RowRng, check_count
-from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
+from mslm_data.mask.sentinels import sentinels_in_place
+from mslm_data.mask.span_picks import ComposeSpans, GrowSpans, PlaceSpans
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class Strategy(ABC):
     @abstractmethod
     def follows_training(self) -> bool:
         """Whether masks depend on the training step or the number of tokens seen."""
+
+    @property
+    def objectives(self) -> frozenset[Objective]:
+        """The objectives of its plans: several only for a curriculum. Default: `MASKED`."""
+        return frozenset({Objective.MASKED})
 
     @abstractmethod
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
@@ -136,6 +142,26 @@ class Strategy(ABC):
         with _named_errors(self):
             return self.corrupt_with(examples, plan, rng)
 
+    def seen(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+        """Return the ids that the model sees, each at the place of its token, to draw rows.
+
+        Args:
+            examples: The rows of the plan.
+            plan: The result of `plan`.
+            seed: See `corrupt`. Default: 0.
+            epoch: See `corrupt`. Default: 0.
+
+        Returns:
+            int32, with the offsets of the rows. As `corrupt`, but with sentinels the tokens of a
+            run after its first are -1.
+
+        Raises:
+            ValueError: See `corrupt`.
+        """
+        if plan.objective == Objective.SENTINELS:
+            return sentinels_in_place(examples, plan.kinds.values)
+        return self.corrupt(examples, plan, seed=seed, epoch=epoch)
+
     @abstractmethod
     def table(self) -> dict[str, Any]:
         """Return the strategy as the table `[mask]` of a TOML file."""
@@ -199,7 +225,7 @@ def _named_errors(strategy: Strategy) -> Iterator[None]:
         raise CallError(f"{place}: {type(error).__name__} in {place_of(error)}") from error
 
 
-ShippedPick = Pick | PlaceSpans | GrowSpans | InOrder | Occurrences
+ShippedPick = Pick | PlaceSpans | GrowSpans | ComposeSpans | InOrder | Occurrences
 """All picks. A table names one by `use`."""
 
 
@@ -230,7 +256,9 @@ class Recipe(Strategy):
         if not self.picks:
             raise ValueError("picks: expected one or more, got none")
         for pick in self.picks:
-            if self.corruption.by == "unit" and isinstance(pick, PlaceSpans | GrowSpans):
+            if self.corruption.by == "unit" and isinstance(
+                pick, PlaceSpans | GrowSpans | ComposeSpans
+            ):
                 raise ValueError(
                     "corruption: by = 'unit' needs picks of units, but "
                     f"'{pick.__struct_config__.tag}' masks no units; use by = 'run' or 'word'"
@@ -244,6 +272,14 @@ class Recipe(Strategy):
     def follows_training(self) -> bool:
         return any(pick.follows_training for pick in self.picks)
 
+    @property
+    def objectives(self) -> frozenset[Objective]:
+        return frozenset({self._objective})
+
+    @property
+    def _objective(self) -> Objective:
+        return Objective.SENTINELS if self.corruption.is_sentinels else Objective.MASKED
+
     def table(self) -> dict[str, Any]:
         return {
             "corruption": to_builtins(self.corruption),
@@ -253,7 +289,7 @@ class Recipe(Strategy):
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         builder = PlanBuilder.empty(examples, with_units=self.corruption.by == "unit")
         run(self.picks, examples, rng, builder)
-        return builder.plan(examples)
+        return replace(builder.plan(examples), objective=self._objective)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # The plan does not depend on the corruption, so any seed and epoch will do here.
@@ -269,7 +305,8 @@ class Mixture(Strategy):
 
     Raises:
         ValueError: There is no strategy, the numbers of strategies and chances differ, a chance is
-            negative, the chances sum to more than 1, or a part is a curriculum.
+            negative, the chances sum to more than 1, a part is a curriculum or `causal`, or some
+            parts have sentinels and others have not.
     """
 
     parts: Annotated[tuple[Strategy, ...], Meta(description="The strategies.")]
@@ -289,6 +326,18 @@ class Mixture(Strategy):
                 f"{sum(self.chances):g}"
             )
         _check_parts(self.parts)
+        for part in self.parts:
+            if Objective.CAUSAL in part.objectives:
+                name = "a part" if part.origin is None else f"'{part.origin.name}'"
+                raise ValueError(
+                    f"parts: {name} does not mask; a batch has one objective, so put it in a "
+                    "curriculum, before or after the masked strategies"
+                )
+        if len({part.objectives for part in self.parts}) > 1:
+            raise ValueError(
+                "parts: expected corruption = 'sentinels' for all of them or for none, because a "
+                "batch has one objective"
+            )
         if not self.parts or len(self.parts) != len(self.chances):
             raise ValueError(
                 f"parts: expected one or more, with a chance each, got {len(self.parts)} and "
@@ -302,6 +351,10 @@ class Mixture(Strategy):
     @property
     def follows_training(self) -> bool:
         return any(part.follows_training for part in self.parts)
+
+    @property
+    def objectives(self) -> frozenset[Objective]:
+        return self.parts[0].objectives
 
     def table(self) -> dict[str, Any]:
         return {
@@ -324,9 +377,12 @@ class Mixture(Strategy):
         ways = self.ways(rng)
         for way, plan in enumerate(plans):
             builder.take_rows(plan, ways == way)
-        return builder.plan(examples)
+        return replace(builder.plan(examples), objective=plans[0].objective)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
+        if self.objectives == {Objective.SENTINELS}:  # which draw nothing
+            return self.parts[0].corrupt_with(examples, plan, rng)
+
         # The strategy of each row is drawn again, so seed and epoch must be those of the plan.
         ids = examples.input_ids
         token_ways = np.repeat(self.ways(rng), ids.lengths)
@@ -387,6 +443,10 @@ class Curriculum(Strategy):
     def follows_training(self) -> bool:
         follows = bool(self.steps or self.tokens)
         return follows or any(part.follows_training for part in self.parts)
+
+    @property
+    def objectives(self) -> frozenset[Objective]:
+        return frozenset().union(*(part.objectives for part in self.parts))
 
     def table(self) -> dict[str, Any]:
         names = ("epochs", "steps", "tokens")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
 """The source of a strategy: the `paper`; the code its authors `released`; a paper or code `adapted`
-to rows of text; a paper `recalled` and not re-read; or the user's parts (`own`)."""
+to rows of text; a paper `recalled` and not re-read; or none (`own`): an idea of this package, or
+the user's parts."""
 
 
 class Shipped(NamedTuple):
@@ -116,7 +117,12 @@ SHIPPED: dict[str, Shipped] = {
     "spanbert-ner.v1": Shipped(
         "recipes.spans:spanbert_ner", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
     ),
+    "t5.v1": Shipped(
+        "recipes.spans:t5", "released", "Raffel et al. 2020; transformers' run_t5_mlm_flax.py"
+    ),
+    "salient-t5.v1": Shipped("recipes.entities:salient_t5", "recalled", "Roberts et al. 2020"),
     "ccm.v1": Shipped("recipes.ngrams:ccm", "released", "Lee et al. 2022; KoreaMGLEE"),
+    "causal.v1": Shipped("causal:Causal", "own", "the objective of decoders"),
     "diffusion.v1": Shipped("diffusion:Diffusion", "own", "Sahoo et al. 2024; Nie et al. 2025"),
     "picks.v1": Shipped("strategy:Recipe", "own", "picks of your own"),
     "mixture.v1": Shipped("strategy:Mixture", "own", "strategies of your choice"),
@@ -129,20 +135,15 @@ STRATEGIES = Registry(
     plugins="mslm_data.strategies",
 )
 
-_FOR_ENCODER_DECODERS = (
-    "shortens rows and writes separate targets for an encoder-decoder, which this package does not "
-    "train; preprocess with its own code, or use 'span' or 'spanbert' for an encoder"
-)
-
 NO_MASKS = {
     "ptw": "weights words by the running loss of their part of speech (Yang et al. 2023), which "
     "only the trainer knows; the nearest strategy is 'difference' with a lexicon of your own",
     "entropy": "chooses tokens by the entropy of the model in training; the nearest strategy is "
     "'selective' with a score column of a frozen model",
-    "t5": _FOR_ENCODER_DECODERS,
-    "ul2": _FOR_ENCODER_DECODERS,
-    "bart": _FOR_ENCODER_DECODERS,
-    "salient-t5": _FOR_ENCODER_DECODERS,
+    "ul2": "also continues prefixes and prepends tokens of modes (Tay et al. 2023); its other "
+    "denoisers are a 'mixture' of 't5' with several rates and means",
+    "bart": "masks a span by one token and inserts masks, and its decoder writes the whole row "
+    "(Lewis et al. 2020); the nearest strategy is 't5'",
 }
 """Systems that are compared with masking but do not mask the input of an encoder -> the reason, and
 the nearest strategy."""
@@ -247,7 +248,7 @@ def varied(strategy: Strategy, **options: Any) -> Strategy:
 def strategies() -> dict[str, Summary]:
     """Return a summary of each registered strategy, sorted by name.
 
-    Systems such as PTW or T5's span corruption do not mask an encoder's input and are not listed.
+    Systems such as PTW or BART's denoising are not listed, because no mask of a row describes them.
     For these, `strategy` raises an error that names the nearest strategy.
     """
     return {name: summary(name) for name in STRATEGIES.names()}

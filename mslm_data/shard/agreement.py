@@ -7,11 +7,11 @@ the F1 score of one against the other as gold, which is symmetric.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 from mslm_data.data.accounts import Count
+from mslm_data.results import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,8 @@ class FoundByRecord:
     mentions: Count
 
 
-class PairAgreement(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class PairAgreement:
     """Number of mentions of a label on which two annotators agree.
 
     Attributes:
@@ -46,6 +47,7 @@ class PairAgreement(NamedTuple):
         of_first: Number of mentions found by the first annotator.
         of_second: Number of mentions found by the second annotator.
         both: Number of mentions found by both.
+        f1: F1 score of one annotator against the other; 0 if neither found a mention.
     """
 
     label: str
@@ -54,12 +56,7 @@ class PairAgreement(NamedTuple):
     of_first: int
     of_second: int
     both: int
-
-    @property
-    def f1(self) -> float:
-        """F1 score of one annotator against the other; 0 if neither found a mention."""
-        total = self.of_first + self.of_second
-        return 2 * self.both / total if total else 0.0
+    f1: float
 
 
 def pairs(records: Sequence[FoundByRecord]) -> Iterator[PairAgreement]:
@@ -67,14 +64,27 @@ def pairs(records: Sequence[FoundByRecord]) -> Iterator[PairAgreement]:
     names = sorted({name for record in records for name in record.by})
     for label in sorted({record.label for record in records}):
         for first, second in combinations(names, 2):
+            of_first = _count(records, label, first)
+            of_second = _count(records, label, second)
+            both = _count(records, label, first, second)
+            total = of_first + of_second
             yield PairAgreement(
-                label,
-                first,
-                second,
-                of_first=_count(records, label, first),
-                of_second=_count(records, label, second),
-                both=_count(records, label, first, second),
+                label=label,
+                first=first,
+                second=second,
+                of_first=of_first,
+                of_second=of_second,
+                both=both,
+                f1=2 * both / total if total else 0.0,
             )
+
+
+def agreement_table(agreement: Sequence[PairAgreement]) -> Iterator[str | Table]:
+    """Yield a table of the agreement with its title; nothing if there are no pairs."""
+    if agreement:
+        yield "agreement of the annotators, by equal mentions:"
+        head = ("label", "first", "second", "of first", "of second", "both", "F1")
+        yield Table([astuple(pair) for pair in agreement], head=head)
 
 
 def _count(records: Sequence[FoundByRecord], label: str, *names: str) -> int:

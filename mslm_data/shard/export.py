@@ -9,6 +9,7 @@ An export is written to a temporary folder, which is renamed when complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -37,7 +38,8 @@ _ROWS_AT_ONCE = 1024
 """Number of rows converted to Python objects at once."""
 
 
-class ExportedSplit(NamedTuple):
+@dataclass(frozen=True)
+class ExportedSplit:
     """The size of an exported split.
 
     Attributes:

@@ -209,11 +209,13 @@ def _text_laws(rows: Examples, batch: pa.RecordBatch) -> Iterator[Law]:
     )
     yield Law(starts, ~special & ~within, "characters within the row's text")
 
-    # A text starts with the first character of its tokens, and ends with the last.
+    # Only white space is around the tokens of a text.
     last_ends = np.zeros(len(starts), np.int64)
     first_starts = sizes.astype(np.int64)
     row = np.repeat(np.arange(len(starts)), starts.lengths)
     np.maximum.at(last_ends, row[~special], ends.values[~special])
     np.minimum.at(first_starts, row[~special], starts.values[~special])
-    is_longer = (first_starts != 0) | (last_ends != sizes)
+    before = sizes - numbers(pc.utf8_length(pc.utf8_ltrim_whitespace(batch.column("text"))))
+    after = numbers(pc.utf8_length(pc.utf8_rtrim_whitespace(batch.column("text"))))
+    is_longer = (first_starts > before) | (last_ends < after)
     yield Law(None, is_longer, "texts that their tokens span")

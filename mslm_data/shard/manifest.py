@@ -87,8 +87,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         found_by: Number of mentions by label and annotators, in all splits. Default: None, a single
             annotator.
         subset: For folders made by `mslm-data subset`: plan and split of the original folder,
-            number of documents, seed, and digest of the rows; and `of`, the same record of the
-            original folder if it is a subset too. Default: None.
+            number of documents, seed or limits of term share, and digest of the rows; and `of`,
+            the same record of the original folder if it is a subset too. Default: None.
     """
 
     format: int
@@ -285,7 +285,7 @@ def _check(manifest: Manifest) -> None:
             raise ValueError(f"expected different {name}")
 
     ids = manifest.token_ids
-    largest = max(ids.mask, ids.pad, ids.unk, *ids.special)
+    largest = max(ids.mask, ids.pad, ids.unk, ids.bos, ids.eos, *ids.sentinels, *ids.special)
     if largest >= ids.size:
         raise ValueError(f"expected special ids below {ids.size}, got {largest}")
 

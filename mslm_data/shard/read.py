@@ -1,6 +1,8 @@
 """Reads shards without copying, and checks them against the manifest.
 
 Splits of at most 16 MiB are read into memory, larger ones are memory-mapped.
+
+These stay mapped, because processes share mapped pages.
 """
 
 from __future__ import annotations

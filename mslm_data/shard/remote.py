@@ -2,6 +2,8 @@
 
 The manifest is downloaded each time a folder is opened. Cached files are named by their SHA-256, so
 that folders share equal shards.
+
+The cache keeps all shards: a limit would need shared locks of open files.
 """
 
 from __future__ import annotations
@@ -179,7 +181,7 @@ class RemoteShard(Shard):
         return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
 
 
-def fetch_ahead(shards: Iterable[Shard]) -> remote.Background | None:
+def fetch_ahead(shards: Iterable[Shard]) -> remote.BackgroundDownload | None:
     """Start to download remote shards that are not open, one after the other.
 
     Reading a shard waits for its download.
@@ -193,7 +195,7 @@ def fetch_ahead(shards: Iterable[Shard]) -> remote.Background | None:
         for shard in missing:
             shard.path  # noqa: B018 - downloads the file
 
-    return remote.Background(download) if missing else None
+    return remote.BackgroundDownload(download) if missing else None
 
 
 def bring(shards: Iterable[Shard]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data.examples import (
@@ -20,10 +21,12 @@ from mslm_data.data.examples import (
     gather_examples,
 )
 from mslm_data.data.ragged import make_offsets
+from mslm_data.data.term_share import term_shares
 from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
+from mslm_data.registry import did_you_mean
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
@@ -35,7 +38,7 @@ from mslm_data.shard.row_numbers import (
     resolve_row,
     resolve_stop,
 )
-from mslm_data.shard.subset import begins_document, draw_subset
+from mslm_data.shard.subset import begins_document, draw_subset, hash_documents
 
 Picks: TypeAlias = list[tuple[Shard, slice | RowNumbers, RowNumbers]]
 """For each shard: places of its rows in the request, and row numbers within the shard."""
@@ -353,6 +356,27 @@ class Split(Rows):
         return self.select(
             draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
         )
+
+    def term_shares(self, label: str | None = None) -> npt.NDArray[np.float64]:
+        """Return the term share of each row's document, float64 `[N]` in `[0, 1]`.
+
+        It is the share of the document's tokens that are in mentions, without special tokens. All
+        rows are read. Choose documents by it, for example those of at least 5 %::
+
+            dense = split.select(np.flatnonzero(split.term_shares() >= 0.05))
+
+        Args:
+            label: The label whose mentions count. Default: all mentions count.
+
+        Raises:
+            ValueError: The label is unknown.
+            ShardError: A shard is missing or damaged.
+        """
+        if label is not None and label not in self.labels:
+            raise ValueError(f"label: no '{label}'{did_you_mean(label, self.labels)}")
+        number = None if label is None else self.labels.index(label)
+        _, documents = hash_documents(self)
+        return term_shares(self.chunks(), documents, label=number)[documents]
 
     def select(self, numbers: Sequence[int] | RowNumbers) -> Split:
         """Return some of the rows, as a view usable like a split, without copying them.

@@ -1,4 +1,8 @@
-"""Draws random documents of a split, for few-shot experiments."""
+"""Draws random documents of a split, for few-shot experiments.
+
+Documents are drawn and not rows, which would leave the rest of a document as unseen text. Their
+order is that of the seed, so that smaller subsets are within larger ones.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ def draw_subset(
             "share"
         )
 
-    ids, document_of_row = _documents(split)
+    ids, document_of_row = hash_documents(split)
     if not len(ids):
         raise ValueError(f"subset: expected documents in split '{split.name}', got none")
     if documents is not None and (not is_integer(documents) or not 1 <= documents <= len(ids)):
@@ -89,7 +93,7 @@ def begins_document(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     return begins
 
 
-def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
+def hash_documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
     """Return hashes of the document ids, uint64 `[D]`, and the document of each row, `[N]`."""
     hashes = [np.empty(0, np.uint64)]
     for batch in split.batches(["doc_id"]):

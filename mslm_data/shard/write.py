@@ -2,6 +2,9 @@
 
 A shard is an Arrow stream followed by the footer of an Arrow file, so that stream readers and file
 readers open it; see `write_stream_with_footer`.
+
+A shard is one record batch, so that each column is one array over the mapped file, and a range of
+rows is a view of it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ covers the common cases:
 | a word and its tag per line | `columns`, `tagged_lines`, `marks`, `tags`, `word_documents` |
 | a line of words with tags | `joined_words` |
 | a text with mentions at offsets | `standoff`: derive from `OffsetSource` or `OffsetTextSource` |
-| rows with named columns: JSON, Arrow | `shapes`: add a shape; `jsonl` and `hub` then read it |
+| mentions without offsets | `occurrences`: place them by their words |
+| rows with named columns: JSON, Arrow | `shapes`: add one, as `shapes/medcattrainer.py` does |
 | several annotations per document | `versions`: choose with `VersionOptions` |
 | tables (CSV, TSV, parquet) | `tables`, `csv_records` |
 | XML | `elements` |

@@ -183,7 +183,18 @@ def _find(samples: Sequence[Sample]) -> Iterator[_Finding]:
         source = kind()
         for sample in samples:
             if kind.by_content or ends_with(sample.path, kind.suffixes):
-                yield _Finding(name, sample.path, source.sniff(sample))
+                yield _Finding(name, sample.path, _sniff(name, source, sample))
+
+
+def _sniff(name: str, source: Source, sample: Sample) -> Guess:
+    """Return what a source can tell; of a plug-in that fails, that it failed."""
+    try:
+        return source.sniff(sample)
+    except Exception as error:
+        plugin = SOURCES.plugin(name)
+        if plugin is None:
+            raise
+        return Guess(problem=f"{type(error).__name__} in the {plugin}")
 
 
 def _find_claims(findings: Iterable[_Finding]) -> dict[str, _Finding]:

@@ -9,12 +9,15 @@ from mslm_data.registry import Registry
 SOURCES = Registry(
     "source",
     {
+        "azure": "mslm_data.source.formats.azure:Azure",
         "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
         "bioc": "mslm_data.source.formats.bioc:BioC",
         "brat": "mslm_data.source.formats.brat:Brat",
         "cas": "mslm_data.source.formats.cas:Cas",
+        "comprehend": "mslm_data.source.formats.comprehend:Comprehend",
         "conll": "mslm_data.source.formats.conll:Conll",
         "conllu": "mslm_data.source.formats.conllu:Conllu",
+        "ctakes": "mslm_data.source.formats.ctakes:Ctakes",
         "docbin": "mslm_data.source.formats.docbin:DocBin",
         "doccano": "mslm_data.source.formats.row_sources:Doccano",
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",
@@ -25,6 +28,7 @@ SOURCES = Registry(
         "label-studio": "mslm_data.source.formats.row_sources:LabelStudio",
         "medcattrainer": "mslm_data.source.formats.medcattrainer:MedcatTrainer",
         "notes": "mslm_data.source.formats.notes:Notes",
+        "omop": "mslm_data.source.formats.omop:Omop",
         "offsets": "mslm_data.source.formats.offsets:Offsets",
         "prodigy": "mslm_data.source.formats.row_sources:Prodigy",
         "pubtator": "mslm_data.source.formats.pubtator:PubTator",

@@ -8,7 +8,7 @@ from the counts. `batch_counts` counts batches, `overlap` finds sentences in bot
 
 from __future__ import annotations
 
-from mslm_data.stats.batch_counts import BatchShape, BatchStats, batch_stats, first_batches
+from mslm_data.stats.batch_counts import BatchStats, batch_stats
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.effective_rates import EffectiveRate, effective_rates
 from mslm_data.stats.grid import SweepPoint, sweep
@@ -19,10 +19,10 @@ from mslm_data.stats.weights import (
     MaskSpecificWeights,
     mask_specific_weights,
     released_weights,
+    scaled_weights,
 )
 
 __all__ = [
-    "BatchShape",
     "BatchStats",
     "EffectiveRate",
     "LabelCounts",
@@ -37,10 +37,10 @@ __all__ = [
     "count_row_words",
     "count_splits",
     "effective_rates",
-    "first_batches",
     "mask_specific_weights",
     "mask_stats",
     "released_weights",
+    "scaled_weights",
     "sweep",
     "word_texts",
 ]

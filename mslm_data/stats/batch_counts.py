@@ -1,14 +1,10 @@
-"""Count the batches of an epoch, without masking or padding them.
-
-`batch_stats` returns totals, `first_batches` the shapes of the first batches.
-"""
+"""Count the batches of an epoch, without masking or padding them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import NamedTuple
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +34,6 @@ class BatchStats:
         positions: Number of tokens and padding.
         fewest_tokens: Minimum number of tokens in a step; 0 without steps.
         most_tokens: Maximum number of tokens in a step; 0 without steps.
-        share: Share of the epochs' rows that was counted. Below 1 if `max_steps` was reached.
     """
 
     shape: str
@@ -50,12 +45,11 @@ class BatchStats:
     positions: int
     fewest_tokens: int
     most_tokens: int
-    share: float = 1.0
 
     @property
     def steps_per_epoch(self) -> float:
-        """Mean number of steps per epoch; an estimate if `share` is below 1."""
-        return self.steps / self.epochs / self.share
+        """Mean number of steps per epoch."""
+        return self.steps / self.epochs
 
     @property
     def rows_per_step(self) -> float:
@@ -73,67 +67,13 @@ class BatchStats:
         return (self.positions - self.tokens) / max(self.positions, 1)
 
 
-class BatchShape(NamedTuple):
-    """The positions of rows in a batch.
-
-    Attributes:
-        lines: Number of tokens of each row in each line of the batch, from left to right. A line
-            has one row, a flat row all rows of its batch.
-        width: Width of the batch, in tokens.
-    """
-
-    lines: tuple[tuple[int, ...], ...]
-    width: int
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return sum(map(len, self.lines))
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, without padding."""
-        return sum(map(sum, self.lines))
-
-    @property
-    def padding(self) -> float:
-        """Share of padding in the batch."""
-        return 1 - self.tokens / (self.width * len(self.lines))
-
-
-def first_batches(
-    split: Rows, options: BatchOptions, *, epoch: int = 0, count: int = 3
-) -> list[BatchShape]:
-    """Return the shapes of the first batches of `md.Batches` in an epoch.
-
-    Args:
-        split: The rows.
-        options: Options of the training.
-        epoch: The epoch. Default: 0.
-        count: Maximum number of batches. Default: 3.
-
-    Raises:
-        ValueError: A row is too long for a batch.
-        ShardError: A shard is missing or damaged.
-    """
-    batches = islice(_row_lengths(split, EpochOrder(split, options), epoch), count)
-    shapes = []
-    for lengths in batches:
-        lines = [tuple(lengths.tolist())] if options.flat else [(n,) for n in lengths.tolist()]
-        shapes.append(BatchShape(tuple(lines), options.width(max(map(sum, lines)))))
-    return shapes
-
-
-def batch_stats(
-    split: Rows, options: BatchOptions, *, epochs: int = 1, max_steps: int | None = None
-) -> BatchStats:
+def batch_stats(split: Rows, options: BatchOptions, *, epochs: int = 1) -> BatchStats:
     """Count the batches of `md.Batches` with the same options, from row lengths alone.
 
     Args:
         split: The rows.
         options: Options of the training.
         epochs: Number of epochs to count, from epoch 0. Default: 1.
-        max_steps: Maximum number of steps to count, for large splits. Default: no limit.
 
     Raises:
         ValueError: `epochs` is below 1, or a row is too long for a batch.
@@ -143,10 +83,8 @@ def batch_stats(
     order = EpochOrder(split, options)
 
     batches = chain.from_iterable(_row_lengths(split, order, epoch) for epoch in range(epochs))
-    counted = (_count(lengths, options) for lengths in islice(batches, max_steps))
+    counted = (_count(lengths, options) for lengths in batches)
     table = np.fromiter(counted, np.dtype((np.int64, 3)))
-    # Without a batch left, `max_steps` has cut nothing.
-    is_whole = next(batches, None) is None
 
     rows, tokens, positions = table.sum(axis=0).tolist()
     return BatchStats(
@@ -159,7 +97,6 @@ def batch_stats(
         positions=positions,
         fewest_tokens=int(table[:, 1].min()) if len(table) else 0,
         most_tokens=int(table[:, 1].max(initial=0)),
-        share=1.0 if is_whole else rows / (len(split) * epochs),
     )
 
 

@@ -33,10 +33,6 @@ TRAINING = "train"
 """The split whose terms count as seen in other splits."""
 MAX_TERMS = 500_000
 """Maximum number of terms to count in a split. Mentions of further terms are counted together."""
-LONGEST_MENTION = 16
-"""Last bin of the histogram of words per mention, which also counts longer mentions."""
-MAX_MENTIONS = 32
-"""Last bin of the histogram of mentions per row, which also counts rows with more."""
 TOP = 20
 """Default number of terms to list."""
 
@@ -53,12 +49,12 @@ class LabelMentions(NamedTuple):
     Attributes:
         mentions: Number of mentions.
         tokens: Number of tokens in mentions.
-        by_words: At k, number of mentions of k words; at `LONGEST_MENTION`, of that length or more.
+        single_words: Number of mentions of a single word.
     """
 
     mentions: int
     tokens: int
-    by_words: tuple[int, ...]
+    single_words: int
 
 
 class TermCount(NamedTuple):
@@ -105,10 +101,9 @@ class SplitCounts:
         rows: Number of counted rows.
         all_rows: Number of rows in the split. Above `rows` for a sample.
         tokens: Number of tokens, with special tokens.
+        maskable_tokens: Number of non-special tokens.
         words: Number of words.
         row_lengths: At k, number of rows of k tokens, with special tokens.
-        mentions_per_row: At k, number of rows with k mentions; at `MAX_MENTIONS`, with that number
-            or more. Without trailing zeros.
         labels: Label -> its mentions.
         terms: Number of different terms, at most `MAX_TERMS`.
         overflow: Number of mentions of further terms.
@@ -120,9 +115,9 @@ class SplitCounts:
     rows: int
     all_rows: int
     tokens: int
+    maskable_tokens: int
     words: int
     row_lengths: tuple[int, ...]
-    mentions_per_row: tuple[int, ...]
     labels: Mapping[str, LabelMentions]
     terms: int
     overflow: int
@@ -317,10 +312,11 @@ class _Tally:
         self._labels = labels
         self._seen = seen
         self._rows = 0
+        self._maskable = 0
         self._words = 0
         self._row_lengths = np.zeros(1, np.int64)
-        self._per_row = np.zeros(MAX_MENTIONS + 1, np.int64)
-        self._by_words = np.zeros((len(labels), LONGEST_MENTION + 1), np.int64)
+        self._mentions = np.zeros(len(labels), np.int64)
+        self._single_words = np.zeros(len(labels), np.int64)
         self._tokens = np.zeros(len(labels), np.int64)
         self._terms = TermCounts()
         self._unseen = TermCounts()
@@ -339,16 +335,15 @@ class _Tally:
         lengths[: len(self._row_lengths)] += self._row_lengths
         self._row_lengths = lengths
 
+        self._maskable += int(np.count_nonzero(examples.word_ids.values >= 0))
         self._words += int(count_row_words(examples).sum())
-
-        mentions = np.minimum(examples.span_starts.lengths, MAX_MENTIONS)
-        self._per_row += np.bincount(mentions, minlength=MAX_MENTIONS + 1)
 
         tokens, word_ids = _mention_tokens(examples)
         words_per_mention = np.empty(len(tokens), np.int64)
         count_words(tokens.offsets, word_ids, words_per_mention)
         labels = examples.span_labels.values.astype(np.int64)
-        np.add.at(self._by_words, (labels, np.minimum(words_per_mention, LONGEST_MENTION)), 1)
+        np.add.at(self._mentions, labels, 1)
+        np.add.at(self._single_words, labels, words_per_mention == 1)
         np.add.at(self._tokens, labels, tokens.lengths)
 
         hashes = sentence_hashes(characters.hashes(tokens, word_ids))
@@ -365,11 +360,9 @@ class _Tally:
     def counts(self, all_rows: int, top: int) -> SplitCounts:
         """Return the counts of all rows added so far."""
         lengths = self._row_lengths
+        counts = np.stack([self._mentions, self._tokens, self._single_words], axis=1).tolist()
         labels = {
-            label: LabelMentions(int(by_words.sum()), int(tokens), tuple(by_words.tolist()))
-            for label, tokens, by_words in zip(
-                self._labels, self._tokens, self._by_words, strict=True
-            )
+            label: LabelMentions(*row) for label, row in zip(self._labels, counts, strict=True)
         }
         unseen = None
         if self._seen is not None:
@@ -383,9 +376,9 @@ class _Tally:
             rows=self._rows,
             all_rows=all_rows,
             tokens=int(lengths @ np.arange(len(lengths))),
+            maskable_tokens=self._maskable,
             words=self._words,
             row_lengths=tuple(lengths.tolist()),
-            mentions_per_row=tuple(np.trim_zeros(self._per_row, "b").tolist()),
             labels=labels,
             terms=len(self._terms),
             overflow=self._terms.overflow,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from mslm_data.draw import macros, notebook_html
-from mslm_data.stats.weights import MaskSpecificWeights
+from mslm_data.results import Result, Table, plain_values
+from mslm_data.stats.weights import SCHEMES, MaskSpecificWeights
 
 LONGEST_RUN = 32
 """Last bin of the histogram of runs, which also counts longer runs."""
@@ -28,11 +31,13 @@ class LabelCounts:
         mentions: Number of mentions, in one epoch.
         mention_tokens: Number of tokens in mentions, in one epoch.
         masked_mentions: Number of mentions with every token masked as ENTITY, over all epochs.
+        term_share: Share of the split's non-special tokens in these mentions; 0 without tokens.
     """
 
     mentions: int
     mention_tokens: int
     masked_mentions: int
+    term_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +65,22 @@ class LengthCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MaskStats:
+class MaskStats(Result):
     """Counts of the masks of a strategy in a split.
 
-    The names are the keys of `mask-stats --json`. Rows, tokens and mentions are counted in one
-    epoch, masked tokens over all epochs. Rows and mentions counted by their masks are counted once
-    per epoch.
+    The names are the keys of `mask-stats --json`, beside those of the weights. Rows, tokens and
+    mentions are counted in one epoch, masked tokens over all epochs. Rows and mentions counted by
+    their masks are counted once per epoch.
 
     Attributes:
+        epochs: Number of epochs.
         sequences: Number of rows.
         tokens: Number of tokens, with special tokens.
         maskable_tokens: Number of non-special tokens.
         mentions: Number of mentions.
         mention_tokens: Number of tokens in mentions.
         masked_mentions: Number of mentions with every token masked as ENTITY.
+        term_share: Share of the non-special tokens in mentions; 0 without tokens.
         n_elm: Number of tokens masked as ENTITY.
         n_blm: Number of tokens masked as BASE.
         mean_words: Mean number of words per row; 0 without rows.
@@ -109,12 +116,14 @@ class MaskStats:
             epochs' digests. Equal digests mean equal masks.
     """
 
+    epochs: int
     sequences: int
     tokens: int
     maskable_tokens: int
     mentions: int
     mention_tokens: int
     masked_mentions: int
+    term_share: float
     n_elm: int
     n_blm: int
     mean_words: float
@@ -147,9 +156,108 @@ class MaskStats:
         return MaskSpecificWeights.from_counts(self.n_elm, self.n_blm)
 
     @property
+    def terms_in_loss(self) -> float:
+        """Share of the ELM tokens in the weighted loss (Eq. 5), at an equal loss of each token.
+
+        0 without masks.
+        """
+        terms = self.n_elm * self.weights.w_elm
+        others = self.n_blm * self.weights.w_blm
+        return terms / (terms + others) if self.masked_tokens else 0.0
+
+    @property
     def all_masked(self) -> bool:
         """Whether every non-special token is masked in each epoch."""
         return self.realised_rate == 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts, the weights of each equation, and those of each scheme."""
+        schemes = {}
+        for name, weigh in SCHEMES.items():
+            w_elm, w_blm = weigh(self.n_elm, self.n_blm)
+            schemes[name] = {"w_elm": w_elm, "w_blm": w_blm}
+        return {**plain_values(self), **plain_values(self.weights), "weights": schemes}
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the counts, then the masks by kind, in all, by label and by length of rows."""
+        yield self._counts()
+        yield self._kinds()
+        yield self._masked()
+
+        labels = [
+            (
+                label,
+                counts.mentions,
+                counts.mention_tokens,
+                f"{counts.term_share:.2%}",
+                counts.masked_mentions,
+            )
+            for label, counts in self.labels.items()
+        ]
+        yield Table(labels, head=("label", "mentions", "their tokens", "of tokens", "masked"))
+
+        # Abaho et al. 2024, Table 5.
+        lengths = [
+            (f"{side} than {self.mean_words:.2f} words", *astuple(counts))
+            for side, counts in (("shorter", self.shorter), ("longer", self.longer))
+        ]
+        yield Table(lengths, head=("rows", "number", "tokens", "maskable", "N_ELM", "N_BLM"))
+
+    def _counts(self) -> Table:
+        """Return the counts of one epoch, and of mentions masked as a whole."""
+        rows = [
+            ("rows", self.sequences),
+            ("tokens", self.tokens),
+            ("maskable tokens", self.maskable_tokens),
+            ("mentions", self.mentions),
+            ("mention tokens", self.mention_tokens),
+            ("masked mentions", self.masked_mentions),
+        ]
+        return Table(rows)
+
+    def _kinds(self) -> Table:
+        """Return the numbers of masked tokens, with the weights of Abaho et al. 2024."""
+        weights = self.weights
+        in_all = self.maskable_tokens * self.epochs
+        elm = (weights.w_elm_raw, weights.w_elm_clipped, weights.w_elm)
+        blm = (weights.w_blm_raw, weights.w_blm_clipped, weights.w_blm)
+
+        loss = self.terms_in_loss
+        kinds = (
+            ("ELM", self.n_elm, elm, loss),
+            ("BLM", self.n_blm, blm, 1 - loss if self.masked_tokens else 0.0),
+        )
+
+        rows = []
+        for name, number, equations, of_loss in kinds:
+            share = number / in_all if in_all else 0.0
+            rows.append((name, number, f"{share:.2%}", *equations, f"{of_loss:.2%}"))
+        head = ("", "N", "of tokens", "w, Eq. 2", "Eq. 3", "Eq. 5", "of the loss")
+        return Table(rows, head=head)
+
+    def _masked(self) -> Table:
+        """Return the masks, over both kinds."""
+        in_rows = f"of {self.sequences * self.epochs:,}"
+        in_mentions = f"of {self.mentions * self.epochs:,}"
+        rows = [
+            ("tokens", f"{self.masked_tokens:,}", f"{self.realised_rate:.2%} of those that can be"),
+            (
+                "in mentions",
+                f"{self.share_in_mentions:.2%}",
+                f"of masked tokens, {self.term_share:.2%} of those that can be",
+            ),
+            ("rows under budget", f"{self.rows_under_budget:,}", in_rows),
+            ("rows with no mask", f"{self.rows_without_mask:,}", in_rows),
+            ("mentions whole", f"{self.mentions_whole:,}", in_mentions),
+            ("mentions partly", f"{self.mentions_partly:,}", in_mentions),
+            ("mentions untouched", f"{self.mentions_untouched:,}", in_mentions),
+            ("mean run", f"{self.mean_run_length:.2f}", "tokens side by side"),
+        ]
+        if self.masked_words is not None:
+            entropy = f"entropy {self.masked_word_entropy:.2f} bits"
+            different = f"{self.masked_word_types:,} different; {entropy}"
+            rows.append(("words", f"{self.masked_words:,}", different))
+        return Table(rows, head=("masked", "", ""))
 
     def __repr__(self) -> str:
         weights = self.weights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import MaskStats
@@ -15,7 +15,8 @@ _FAR_ABOVE = 1.1
 """Minimum ratio of masked share to rate to explain."""
 
 
-class EffectiveRate(NamedTuple):
+@dataclass(frozen=True)
+class EffectiveRate:
     """A rate of a strategy, and the share that is masked.
 
     The names are the keys of `rates` in `mask-stats --json`.
@@ -39,6 +40,12 @@ class EffectiveRate(NamedTuple):
         if self.name == "rate" or self.asked is None:
             return False
         return 0 < self.asked * _FAR_ABOVE < self.masked
+
+    def cells(self) -> tuple[str, str, str, str]:
+        """Return the name, the rate, the masked share and its base, for tables."""
+        name = self.name if self.name == "rate" else self.name.upper()
+        asked = "varies" if self.asked is None else f"{self.asked:.2%}"
+        return name, asked, f"{self.masked:.2%}", f"of the {self.of}"
 
 
 def effective_rates(strategy: Strategy, stats: MaskStats) -> list[EffectiveRate]:

@@ -6,11 +6,13 @@ The rates are those of Abaho et al. 2024, Tables 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from mslm_data.data.examples import Examples
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
+from mslm_data.results import Result
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.tally import Tally
 
@@ -21,7 +23,8 @@ BLMS = (0.0, 0.075, 0.15, 0.225)
 """The paper's rates of BLM."""
 
 
-class SweepPoint(NamedTuple):
+@dataclass(frozen=True)
+class SweepPoint(Result):
     """The masks of a strategy at one pair of rates.
 
     Attributes:
@@ -33,6 +36,12 @@ class SweepPoint(NamedTuple):
     elm: float
     blm: float
     stats: MaskStats
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rates, and the counts beside them, without histograms."""
+        counts = self.stats.to_json()
+        numbers = {name: value for name, value in counts.items() if not isinstance(value, tuple)}
+        return {"elm": self.elm, "blm": self.blm, **numbers}
 
 
 def has_both_rates(strategy: Strategy) -> bool:

@@ -18,10 +18,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -361,14 +361,29 @@ def doc_ids(split: Split, rows: Ints) -> list[str]:
     return ids
 
 
-def shared_rows(split: Split, shared: Overlap) -> Sequence[dict[str, int | str]]:
-    """Return the row, document id and kind (`exact` or `near`) of each shared sentence."""
+@dataclass(frozen=True)
+class SharedRow:
+    """A row with a shared sentence.
+
+    Attributes:
+        row: Number of the row in its split.
+        doc_id: Id of its document.
+        how: Whether the sentence is shared exactly or nearly.
+    """
+
+    row: int
+    doc_id: str
+    how: Literal["exact", "near"]
+
+
+def shared_rows(split: Split, shared: Overlap) -> list[SharedRow]:
+    """Return the rows of the shared sentences, in order."""
     rows = np.concatenate([shared.exact, shared.near])
     is_near = np.arange(len(rows)) >= len(shared.exact)
     order = np.argsort(rows, kind="stable")
     ids = doc_ids(split, rows[order])
     return [
-        {"row": row, "doc_id": doc_id, "how": "near" if near else "exact"}
+        SharedRow(row, doc_id, "near" if near else "exact")
         for row, doc_id, near in zip(
             rows[order].tolist(), ids, is_near[order].tolist(), strict=True
         )

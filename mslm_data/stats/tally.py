@@ -167,20 +167,26 @@ class Tally:
         words = None if self._words is None else self._words.counts()
         epochs = len(self._digests)
 
-        mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
+        def count(mentions: int, tokens: int, masked_mentions: int) -> LabelCounts:
+            share = _share(tokens, whole.maskable_tokens)
+            return LabelCounts(mentions, tokens, masked_mentions, share)
+
+        mentions = count(*self._per_label.sum(axis=0).tolist())
         untouched, partly, whole_mentions, tokens_inside = self._mentions.tolist()
         labels = {
-            label: LabelCounts(*counts)
+            label: count(*counts)
             for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
         }
 
         return MaskStats(
+            epochs=epochs,
             sequences=whole.sequences,
             tokens=whole.tokens,
             maskable_tokens=whole.maskable_tokens,
             mentions=mentions.mentions,
             mention_tokens=mentions.mention_tokens,
             masked_mentions=mentions.masked_mentions,
+            term_share=mentions.term_share,
             n_elm=whole.n_elm,
             n_blm=whole.n_blm,
             mean_words=self._lengths.mean_words(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mslm_data.mask.pick import AnyPick, Pick
+from mslm_data.mask.plan import Objective
 from mslm_data.mask.strategy import Curriculum, Mixture, Recipe, Strategy
 from mslm_data.stats.counts import ALL_MASKED, MaskStats
 from mslm_data.stats.weights import SATURATED
@@ -14,7 +15,7 @@ def find_warnings(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
     """Yield a sentence for each warning, with a remedy."""
     if stats.weights.saturated:
         yield f"{SATURATED}; lower --elm or raise --blm"
-    if stats.all_masked:
+    if masks_all(strategy, stats):
         yield f"{ALL_MASKED}; lower the rates"
     if not stats.mentions and _masks_mentions(strategy):
         yield (
@@ -22,6 +23,14 @@ def find_warnings(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
             "annotator ([annotate] use), or choose a strategy without mentions, such as token"
         )
     yield from _limit(strategy, stats)
+
+
+def masks_all(strategy: Strategy, stats: MaskStats) -> bool:
+    """Return whether every token is masked, so that none is left to predict the masked ones from.
+
+    A causal model predicts all tokens from those before them.
+    """
+    return stats.all_masked and Objective.CAUSAL not in strategy.objectives
 
 
 def _masks_mentions(part: Strategy | AnyPick) -> bool:

@@ -107,6 +107,35 @@ def released_weights(n_elm: int, n_blm: int) -> Weights:
     return _softmax(max(0.5, blm_raw), min(0.5, blm_raw))
 
 
+def scaled_weights(w_elm: float, w_blm: float, *, n_elm: int, n_blm: int) -> Weights:
+    """Return the weights times the factor that makes their mean over all targets 1.
+
+    A loss with these weights, divided by its number of targets, is as large as one without weights,
+    so that the learning rate may stay::
+
+        stats = mask_stats(shards["train"].chunks, strategy, labels=shards.labels)
+        weights = md.scaled_weights(4, 1, n_elm=stats.n_elm, n_blm=stats.n_blm)
+        batches = md.Batches(shards["train"], strategy, weights=weights)
+
+    Args:
+        w_elm: Weight of ELM tokens, such as those of terms.
+        w_blm: Weight of BLM tokens.
+        n_elm: Number of ELM tokens among the targets of the training split.
+        n_blm: Number of BLM tokens.
+
+    Raises:
+        ValueError: A number is negative or not finite, or all targets have weight 0.
+    """
+    numbers = (w_elm, w_blm, n_elm, n_blm)
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError(f"weights: expected numbers of at least 0, got {numbers}")
+    total = w_elm * n_elm + w_blm * n_blm
+    if not total:
+        raise ValueError(f"weights: expected a target with a weight, got {numbers}")
+    factor = (n_elm + n_blm) / total
+    return w_elm * factor, w_blm * factor
+
+
 SCHEMES: dict[str, Callable[[int, int], Weights]] = {
     "paper": mask_specific_weights,
     "released": released_weights,

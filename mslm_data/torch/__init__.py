@@ -27,6 +27,7 @@ __all__ = [
     "loss_weights",
     "mention_confidence",
     "perplexity",
+    "weighted_loss",
 ]
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mslm_data.torch.model.callbacks import MaskEpochCallback
     from mslm_data.torch.model.flat import encoder_inputs
     from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
-    from mslm_data.torch.model.loss import MaskSpecificLoss
+    from mslm_data.torch.model.loss import MaskSpecificLoss, weighted_loss
     from mslm_data.torch.model.model import MslmModel
     from mslm_data.torch.model.steps import count_tokens, loss_weights
     from mslm_data.torch.model.trainer import MslmTrainer
@@ -60,6 +61,7 @@ else:
         "loss_weights": "mslm_data.torch.model.steps",
         "mention_confidence": "mslm_data.torch.predict.confidence",
         "perplexity": "mslm_data.torch.predict.metrics",
+        "weighted_loss": "mslm_data.torch.model.loss",
     }
 
     def __getattr__(name: str) -> Any:

@@ -1,13 +1,12 @@
-"""A concept table, a model pack made from it, and a loaded model for the tests of MedCAT."""
+"""A concept table and a model pack made from it, for the tests of MedCAT."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.annotate.medcat_made import load, make_pack, write_table
+from tests.annotate.medcat_made import make_pack, write_table
 
 
 @pytest.fixture(scope="session")
@@ -20,12 +19,6 @@ def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model pack made from the table by MedCAT."""
     pytest.importorskip("medcat")
     return make_pack(table, tmp_path_factory.mktemp("packs") / "pack")
-
-
-@pytest.fixture(scope="session")
-def running(pack: Path) -> Any:
-    """The loaded pack."""
-    return load(pack)
 
 
 @pytest.fixture

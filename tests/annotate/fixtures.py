@@ -20,13 +20,8 @@ NAMES = ("heart failure", "asthma", "aspirin", "naïve", "Last Name")
 
 class Fixture(NamedTuple):
     options: Mapping[str, Any]
-    other: (
-        Mapping[str, Any] | None
-    )  # The same options with another model or table, or None if there is none.
-
-
-def gold(folder: Path) -> Fixture:
-    return Fixture({}, None)
+    other: Mapping[str, Any] | None
+    """The same options with another model or table, or None if there is none."""
 
 
 def terms(folder: Path) -> Fixture:
@@ -84,7 +79,7 @@ def tagger(folder: Path) -> Fixture:
     return Fixture({"model": one}, {"model": other})
 
 
-def none(_: Path) -> Fixture:
+def without_options(_: Path) -> Fixture:
     return Fixture({}, None)
 
 
@@ -104,8 +99,8 @@ def ensemble(folder: Path) -> Fixture:
 
 
 FIXTURES: dict[str, Callable[[Path], Fixture]] = {
-    "none": none,
-    "gold": gold,
+    "none": without_options,
+    "gold": without_options,
     "terms": terms,
     "medcat": medcat,
     "spacy": spacy,

@@ -10,12 +10,11 @@ from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate.cached import FoundMentions
+import numpy as np
+
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.pack import digest
-from mslm_data.data.document import Document, Placeholder
-from tests import made
 
 CONCEPTS = """cui,name,ontologies,name_status,type_ids,description
 C9900001,congestive heart failure,T,P,T047,
@@ -42,25 +41,8 @@ _WORDS = re.findall(
     "CHF chf x2 mg/dL T2DM Dr. naïve @home",
 )
 _GAPS = (
-    " ",
-    " ",
-    " ",
-    " ",
-    " ",
-    "  ",
-    "\n",
-    "\n\n",
-    ", ",
-    "; ",
-    " - ",
-    ": ",
-    ". ",
-    "\n   ",
-    "/",
-    " (",
-    ") ",
-    "-",
-    "\r\n",
+    *(" ", " ", " ", " ", " ", "  ", "\n", "\n\n", ", ", "; "),
+    *(" - ", ": ", ". ", "\n   ", "/", " (", ") ", "-", "\r\n"),
 )
 
 
@@ -143,20 +125,9 @@ def table_of(count: int, *, seed: int) -> str:
     return "\n".join(["cui,name,ontologies,name_status,type_ids,description", *rows, ""])
 
 
-def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
-    """Return the mentions found by MedCAT, with their confidence."""
-    found = cat.get_entities(text)["entities"].values()
-    return sorted(
-        (e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found
-    )
-
-
-def annotated(running: Any, text: str, *placeholders: Placeholder) -> FoundMentions:
-    (result,) = running.find([Document(id="1", text=text, placeholders=placeholders)])
-    return result
-
-
-def found(running: Any, text: str, *placeholders: Placeholder) -> list[tuple[str, str]]:
-    """Return text and label of each flat mention."""
-    spans, _ = made.flat(annotated(running, text, *placeholders).spans)
-    return [(text[span.start : span.end], span.label) for span in spans]
+def train(cat: Any) -> None:
+    """Give words random vectors, and learn the contexts of concepts."""
+    draw = np.random.default_rng(0)
+    for word in list(cat.vocab.vocab):
+        cat.vocab.add_word(word, 1, draw.normal(size=16))
+    cat.trainer.train_unsupervised(notes(10, seed=7), nepochs=1)

@@ -37,18 +37,12 @@ def notes(draw: st.DrawFn) -> Document:
     Names in placeholders must not be found.
     """
     text, placeholders = "", []
-    pieces = st.one_of(
-        st.sampled_from(NAMES), st.sampled_from(PLACEHOLDERS), st.sampled_from(ODD_WORDS)
-    )
+    pieces = st.one_of(map(st.sampled_from, (NAMES, PLACEHOLDERS, ODD_WORDS)))
     for piece in draw(st.lists(pieces, max_size=8)):
         if piece in PLACEHOLDERS:
             placeholders.append(Placeholder(len(text), len(text) + len(piece)))
-        text += (
-            piece.replace(" ", draw(st.sampled_from([" ", "\n", "\r\n"])))
-            if piece in NAMES
-            else piece
-        )
-        text += draw(st.sampled_from(GAPS))
+        between = draw(st.sampled_from([" ", "\n", "\r\n"])) if piece in NAMES else " "
+        text += piece.replace(" ", between) + draw(st.sampled_from(GAPS))
     return Document(
         id="d", text=text, placeholders=tuple(placeholders), spans=given_spans(text, placeholders)
     )
@@ -85,35 +79,13 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Subject(request.param, FIXTURES[request.param](folder))
 
 
-few = with_fixtures(0.25)
-
-
 def test_annotators__each_has_a_fixture() -> None:
     assert sorted(FIXTURES) == ANNOTATORS.names()
 
 
-@few
-@given(document=notes())
-def test_annotate__mentions_are_words_outside_placeholders(
-    subject: Subject, document: Document
-) -> None:
-    [found] = annotated(subject.running, [document])
-
-    for start, end, label, concept, score in found.spans:
-        assert 0 <= start < end <= len(document.text)
-        assert document.text[start:end] == document.text[start:end].strip() != ""
-        assert label
-        assert isinstance(label, str)
-        assert isinstance(concept, str)
-        assert isinstance(score, float)
-        assert 0 <= score <= 1
-        assert not any(a < end and start < b for a, b, _ in document.placeholders)
-    assert all(reason.text and count > 0 for reason, count in found.left_out.items())
-
-
-@few
-@given(given=st.lists(notes(), max_size=4), order=st.randoms(use_true_random=False))
-def test_annotate__does_not_depend_on_other_documents(
+@with_fixtures(0.25)
+@given(given=st.lists(notes(), min_size=1, max_size=4), order=st.randoms(use_true_random=False))
+def test_annotate__mentions_are_words_outside_placeholders_in_any_batch(
     subject: Subject, given: list[Document], order
 ) -> None:
     """Neighbours, their order and repetitions do not change the mentions."""
@@ -121,16 +93,25 @@ def test_annotate__does_not_depend_on_other_documents(
     numbers = list(range(len(given)))
     order.shuffle(numbers)
 
+    for document, found in zip(given, alone, strict=True):
+        for start, end, label, concept, score in found.spans:
+            assert 0 <= start < end <= len(document.text)
+            assert document.text[start:end] == document.text[start:end].strip() != ""
+            assert label
+            assert [type(value) for value in (label, concept, score)] == [str, str, float]
+            assert 0 <= score <= 1
+            assert not any(a < end and start < b for a, b, _ in document.placeholders)
+        assert all(reason.text and count > 0 for reason, count in found.left_out.items())
     assert annotated(subject.running, given) == alone
     shuffled = annotated(subject.running, [given[number] for number in numbers])
     assert shuffled == [alone[number] for number in numbers]
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000]
-)
-def test_annotate__accepts_texts_without_mentions(subject: Subject, text: str) -> None:
-    assert annotated(subject.running, [Document(id="d", text=text)]) == [FoundMentions((), {})]
+def test_annotate__accepts_texts_without_mentions(subject: Subject) -> None:
+    texts = ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000]
+    documents = [Document(id="d", text=text) for text in texts]
+
+    assert annotated(subject.running, documents) == [FoundMentions((), {})] * len(texts)
     assert annotated(subject.running, []) == []
 
 

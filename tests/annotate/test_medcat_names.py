@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,19 @@ from mslm_data.annotate.medcat import names
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
 from mslm_data.errors import AnnotateError
-from tests.annotate.medcat_made import load, make_cat, make_pack, notes, table_of, write_table
+from mslm_data.io import resources
+from tests.annotate.medcat_made import (
+    load,
+    make_cat,
+    make_pack,
+    notes,
+    table_of,
+    train,
+    write_table,
+)
 
 pytest.importorskip("medcat")
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -52,31 +64,38 @@ def agreed(cat: Any, texts: list[str]) -> list[Place]:
     return every
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("tokenizer", ["lemmas", "words"])
-def test_find__equals_medcat(tokenizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tokenizer", "what"), [("words", "defaults"), *(("lemmas", what) for what in SETTINGS)]
+)
+def test_find__equals_medcat(tokenizer: str, what: str, tmp_path: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(300, seed=1))
-    running = load(make_pack(table, tmp_path / "pack", settings), tokenizer=tokenizer)
+    running = load(make_pack(table, tmp_path / "pack", SETTINGS[what]), tokenizer=tokenizer)
 
     every = agreed(running._cat, ["", " ", *notes(40, seed=2)])
 
-    assert (len(every) > 100) == (settings is not SETTINGS["all by context"])
+    assert (len(every) > 100) == (what != "all by context")
 
 
 def test_find__equals_medcat_when_contexts_decide(tmp_path: Path) -> None:
-    np = pytest.importorskip("numpy")
-    table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
-    learned = make_cat(table)
-    draw = np.random.default_rng(0)
-    for word in list(learned.vocab.vocab):
-        learned.vocab.add_word(word, 1, draw.normal(size=16))
-    learned.trainer.train_unsupervised(notes(30, seed=7), nepochs=1)
-    medcat_model.settle(learned.config, where="", tokenizer="lemmas")
-    cat = import_module("medcat.cat").CAT(learned.cdb, learned.vocab, learned.config)
+    cat = make_cat(write_table(tmp_path / "concepts.csv", table_of(200, seed=2)))
+    train(cat)
+    medcat_model.settle(cat.config, where="", tokenizer="lemmas")
 
-    every = agreed(cat, notes(60, seed=3))
+    every = agreed(
+        import_module("medcat.cat").CAT(cat.cdb, cat.vocab, cat.config), notes(20, seed=3)
+    )
 
     assert {0 < score < 1 for *_, score in every} == {True, False}
+
+
+@pytest.mark.long
+def test_find__equals_medcat_in_real_notes(real: Path, tmp_path: Path) -> None:
+    path = real / "clinical" / "notes" / "NOTEEVENTS.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        texts = [row["TEXT"] for row in csv.DictReader(file)]
+    running = load(make_pack(resources.path("vocab", "sample/concepts.csv"), tmp_path / "pack"))
+
+    assert len(agreed(running._cat, texts)) > 1000
 
 
 def test_find__results_do_not_depend_on_the_cache(

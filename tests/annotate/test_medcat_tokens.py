@@ -19,7 +19,7 @@ from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.tokenizer import WORDS
 from mslm_data.annotate.plurals import singular
-from tests.annotate.medcat_made import CONCEPTS, entities, make_cat, notes, table_of, write_table
+from tests.annotate.medcat_made import make_cat, notes, table_of, train, write_table
 from tests.support.cases import long
 
 pytest.importorskip("medcat")
@@ -33,41 +33,6 @@ def _singular(document: Any) -> Any:
     for token in document:
         token.lemma_ = singular(token.lower_)
     return document
-
-
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A spaCy pipeline without components."""
-    folder = tmp_path_factory.mktemp("spacy") / "en_blank"
-    spacy.blank("en").to_disk(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def lemmatising(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A spaCy pipeline with our singulars as its lemmas."""
-    folder = tmp_path_factory.mktemp("spacy") / "en_singular"
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe(SINGULAR)
-    pipeline.to_disk(folder)
-    return folder
-
-
-def model(spacy_model: Path, versions: list[str], table: Path) -> Any:
-    """Make a model with MedCAT's spaCy tokenizer."""
-    settings = {
-        "general.nlp.modelname": str(spacy_model),
-        "general.spell_check": False,
-        "cdb_maker.name_versions": versions,
-    }
-    return make_cat(table, provider="spacy", settings=settings)
-
-
-def as_we_run(cat: Any, tokenizer: str) -> Any:
-    """Configure a model like the annotator, but with MedCAT's own removal of overlaps."""
-    medcat_model.settle(cat.config, where="", tokenizer=tokenizer)
-    cat.config.general.show_nested_entities = False
-    return import_module("medcat.cat").CAT(cat.cdb, cat.vocab, cat.config)
 
 
 @functools.cache
@@ -96,54 +61,46 @@ def test_tokenizer__splits_like_spacy(diacritics: bool, text: str) -> None:
         assert (token.is_stop, token.is_digit) == (other.is_stop, other.is_digit)
 
 
-@pytest.mark.parametrize("seed", [0, *long(1)])
-def test_words__finds_the_mentions_of_spacy(seed: int, tmp_path: Path, blank: Path) -> None:
-    table = write_table(tmp_path / "concepts.csv", table_of(400, seed=seed))
-    theirs = model(blank, ["LOWER"], table)
-    expected = [entities(theirs, text) for text in notes(100, seed=seed)]
+def model(folder: Path, *, with_lemmas: bool) -> Any:
+    """Make a model with MedCAT's spaCy tokenizer, with our singulars as lemmas or without lemmas."""
+    pipeline = spacy.blank("en")
+    if with_lemmas:
+        pipeline.add_pipe(SINGULAR)
+    pipeline.to_disk(folder / "en_test")
+    settings = {
+        "general.nlp.modelname": str(folder / "en_test"),
+        "general.spell_check": False,
+        "cdb_maker.name_versions": ["LOWER", "CLEAN"] if with_lemmas else ["LOWER"],
+    }
+    table = write_table(folder / "concepts.csv", table_of(200, seed=2))
+    return make_cat(table, provider="spacy", settings=settings)
 
-    ours = as_we_run(theirs, "words")
 
-    assert [entities(ours, text) for text in notes(100, seed=seed)] == expected
-    assert sum(map(len, expected)) > 500
+def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
+    """Return the mentions found by MedCAT, with their confidence."""
+    found = cat.get_entities(text)["entities"].values()
+    return sorted(
+        (e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found
+    )
 
 
-@pytest.mark.long
-def test_words__finds_the_mentions_of_spacy_after_equal_training(
-    tmp_path: Path, blank: Path
+@pytest.mark.parametrize(
+    ("tokenizer", "is_trained"), [("words", False), *long(("words", True), ("lemmas", False))]
+)
+def test_tokenizer__finds_the_mentions_of_spacy(
+    tokenizer: str, is_trained: bool, tmp_path: Path
 ) -> None:
-    np = pytest.importorskip("numpy")
-    table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
-    theirs = model(blank, ["LOWER"], table)
-    draw = np.random.default_rng(0)
-    for word in list(theirs.vocab.vocab):
-        theirs.vocab.add_word(word, 1, draw.normal(size=16))
-    theirs.trainer.train_unsupervised(notes(30, seed=7), nepochs=1)
-    expected = [entities(theirs, text) for text in notes(60, seed=3)]
+    theirs = model(tmp_path, with_lemmas=tokenizer == "lemmas")
+    if is_trained:
+        train(theirs)
+    texts = notes(30, seed=3)
+    expected = [entities(theirs, text) for text in texts]
 
-    ours = as_we_run(theirs, "words")
+    # Ours, but with MedCAT's own removal of overlaps.
+    medcat_model.settle(theirs.config, where="", tokenizer=tokenizer)
+    theirs.config.general.show_nested_entities = False
+    ours = import_module("medcat.cat").CAT(theirs.cdb, theirs.vocab, theirs.config)
 
-    assert [entities(ours, text) for text in notes(60, seed=3)] == expected
-    assert any(0 < score < 1 for found in expected for *_, score in found)
-
-
-@pytest.mark.long
-def test_words__finds_the_mentions_of_spacy_with_equal_lemmas(
-    tmp_path: Path, lemmatising: Path
-) -> None:
-    table = write_table(tmp_path / "concepts.csv", table_of(400, seed=4))
-    theirs = model(lemmatising, ["LOWER", "CLEAN"], table)
-    expected = [entities(theirs, text) for text in notes(60, seed=5)]
-
-    ours = as_we_run(theirs, "lemmas")
-
-    assert [entities(ours, text) for text in notes(60, seed=5)] == expected
-
-
-def test_words__finds_plurals(tmp_path: Path) -> None:
-    table = write_table(tmp_path / "concepts.csv", f"{CONCEPTS}C9900014,headache,T,P,T184,\n")
-    cat = as_we_run(make_cat(table), "lemmas")
-
-    assert [found[2] for found in entities(cat, "strokes, headaches and Lung Cancers")] == [
-        "C9900008", "C9900014", "C9900011",
-    ]  # fmt: skip
+    assert [entities(ours, text) for text in texts] == expected
+    assert sum(map(len, expected)) > 100
+    assert any(0 < score < 1 for found in expected for *_, score in found) == is_trained

@@ -25,13 +25,12 @@ from transformers import (
 
 from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
-from mslm_data.errors import AnnotateError, BuildError, PipelineError
+from mslm_data.errors import AnnotateError, MslmDataError
 from mslm_data.torch import MslmModel
-from mslm_data.torch.predict import model_ner, tagger
+from mslm_data.torch.predict import machine, tagger
 from mslm_data.torch.predict.model_ner import ModelNer
 from tests import made
 from tests.annotate.model_made import name_tagger
-from tests.made import build
 from tests.torch.families import SIZES, masked_lm
 
 NAMES = ("heart failure", "aspirin")
@@ -142,7 +141,9 @@ def test_annotate__excludes_low_scores_and_mentions_in_placeholders(model: str) 
     [found] = annotate(ModelNer(model=model), document)
     [unsure] = annotate(ModelNer(model=model, min_score=1.0), "x aspirin")
 
-    assert [span[:3] for span in found.spans] == [(14, 21, "X")]
+    (span,) = found.spans
+    assert span == Span(14, 21, "X", score=span.score)
+    assert 0.9 < span.score <= 1
     assert found.left_out == {IN_PLACEHOLDER: 1}
     assert unsure == FoundMentions((), {LOW_SCORE: 1})
 
@@ -156,33 +157,23 @@ def test_annotate__splits_long_documents_into_windows(model: str) -> None:
     assert [span[:2] for span in found.spans] == expected
 
 
-# Builds -------------------------------------------------------------------------------------------
-
-
-def notes(folder: Path, copies: int) -> Path:
-    path = folder / "notes.jsonl"
-    texts = [f"He has heart failure. {number} mg aspirin daily." for number in range(copies)]
+@pytest.mark.long
+def test_build__bytes_do_not_depend_on_the_number_of_workers(model: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    texts = [f"He has heart failure. {number} mg aspirin daily." for number in range(200)]
     rows = ({"id": str(number), "text": text} for number, text in enumerate(texts))
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def pipeline_with(model: str, **annotate: object) -> Any:
-    return made.pipeline_of(
+    pipeline = made.pipeline_of(
         source={"use": "jsonl"},
-        annotate={"use": "model", "model": model, "labels": ["X"], **annotate},
+        annotate={"use": "model", "model": model, "labels": ["X"]},
         segment="clinical",
         unit_bytes=2000,
     )
 
-
-@pytest.mark.long
-def test_build__bytes_do_not_depend_on_the_number_of_workers(model: str, tmp_path: Path) -> None:
-    path = notes(tmp_path, 200)
     trees = []
     for workers in (1, 2):
         out = tmp_path / str(workers)
-        manifest = build(pipeline_with(model), [path], made.word_piece(), out, workers=workers)
+        manifest = made.build(pipeline, [path], made.word_piece(), out, workers=workers)
         trees.append(made.tree(out))
 
     assert trees[0] == trees[1]
@@ -190,28 +181,6 @@ def test_build__bytes_do_not_depend_on_the_number_of_workers(model: str, tmp_pat
     assert manifest.splits["train"].mentions == 400
     assert len(manifest.splits["train"].shards) > 3
     assert model not in str(manifest)
-
-
-def test_build__rejects_a_folder_of_another_model(model: str, tmp_path: Path) -> None:
-    path = notes(tmp_path, 2)
-    other = name_tagger(tmp_path / "other", NAMES[:1])
-    build(pipeline_with(model), [path], made.word_piece(), tmp_path / "out", workers=1)
-
-    with pytest.raises(BuildError, match="different: annotator; choose another --out"):
-        build(pipeline_with(other), [path], made.word_piece(), tmp_path / "out", workers=1)
-
-
-def test_build__lists_the_labels_of_the_model_when_none_are_given(
-    model: str, tmp_path: Path
-) -> None:
-    with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["X"\].*model. finds'):
-        build(
-            pipeline_with(model, labels=[]),
-            [notes(tmp_path, 1)],
-            made.word_piece(),
-            tmp_path / "out",
-            workers=1,
-        )
 
 
 # Options ------------------------------------------------------------------------------------------
@@ -232,36 +201,70 @@ def test_digest__depends_on_the_version_of_torch(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def digest(version: str) -> str:
-        monkeypatch.setattr(model_ner.importlib.metadata, "version", lambda _: version)
+        monkeypatch.setattr(machine.importlib.metadata, "version", lambda _: version)
         return ModelNer(model=model).digest()
 
     assert digest("2.13.0+cpu") == digest("2.13.0+cu130") != digest("2.14.0")
 
 
-@pytest.mark.parametrize("method", ["start", "digest", "labels"])
-def test_model__must_exist(method: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotateError, match=r"no model given; pass --set annotate\.mod"):
-        getattr(ModelNer(), method)()
-    with pytest.raises(AnnotateError, match="expected a model's folder or a hub name, found noth"):
-        getattr(ModelNer(model=str(tmp_path / "none")), method)()
+def without_safetensors(folder: Path) -> None:
+    random_bert(folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-@pytest.mark.parametrize("method", ["start", "digest"])
-def test_model__requires_safetensors(method: str, tmp_path: Path) -> None:
-    random_bert(tmp_path)
-    weights = tmp_path / "model.safetensors"
-    weights.rename(tmp_path / "pytorch_model.bin")
+@pytest.mark.parametrize(
+    ("make", "methods", "message"),
+    [
+        (None, "start digest labels", r"no model given; pass --set annotate\.mod"),
+        (
+            lambda folder: None,
+            "start digest labels",
+            "expected a model's folder or a hub name, found noth",
+        ),
+        (without_safetensors, "start digest", "no safetensors weights found"),
+        (
+            lambda folder: saved(folder, BertModel(BertConfig(**SIZES))),
+            "labels",
+            "it has no labels",
+        ),
+    ],
+)
+def test_model__must_be_a_tagger_in_safetensors(
+    make: Any, methods: str, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    if make is not None:
+        make(folder)
+    options = ModelNer(model="" if make is None else str(folder))
 
-    with pytest.raises(AnnotateError, match="no safetensors weights found"):
-        getattr(ModelNer(model=str(tmp_path)), method)()
+    for method in methods.split():
+        with pytest.raises(AnnotateError, match=message):
+            getattr(options, method)()
 
 
-def test_model__requires_labels(tmp_path: Path) -> None:
-    bare = BertModel(BertConfig(**SIZES))
-    folder = saved(tmp_path, bare)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("corpus", "this is a built corpus, not a model"),
+        ("encoder", "not trained for token classification"),
+        ("no tokenizer", r"no tokenizer\.json, vocab\.txt, or vocab\.json"),
+        ("strange", "transformers cannot load it as a token-classification model"),
+    ],
+)
+def test_start__rejects_folders_without_a_tagger(name: str, message: str, tmp_path: Path) -> None:
+    if name == "corpus":
+        made.built(tmp_path)
+    else:
+        random_bert(tmp_path)
+    if name == "encoder":
+        BertModel(BertConfig(**SIZES)).save_pretrained(tmp_path)
+    elif name == "no tokenizer":
+        (tmp_path / "tokenizer.json").unlink()
+    elif name == "strange":
+        (tmp_path / "config.json").write_text('{"model_type": "strange"}')
 
-    with pytest.raises(AnnotateError, match="it has no labels"):
-        ModelNer(model=folder).labels()
+    with pytest.raises(MslmDataError, match=message):
+        ModelNer(model=str(tmp_path)).start()
 
 
 def test_start__initialises_no_gpu_before_a_fork(
@@ -320,14 +323,6 @@ def test_find__uses_the_given_number_of_threads(
 
     assert seen == [before + 1]
     assert torch.get_num_threads() == before
-
-
-def test_find__returns_spans_with_scores(model: str) -> None:
-    [found] = annotate(ModelNer(model=model), "aspirin")
-
-    (span,) = found.spans
-    assert span == Span(0, 7, "X", score=span.score)
-    assert 0.9 < span.score <= 1
 
 
 def test_start__restores_the_logging_of_transformers(model: str) -> None:

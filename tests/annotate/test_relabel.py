@@ -10,39 +10,17 @@ from mslm_data.data.documents import Mentions
 from mslm_data.data.reason import Reason
 from tests.made import relabelled
 
-SPANS = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Modifier")]
-RENAME = {"DiseaseClass": "Disease", "Modifier": "Disease"}
 
+def test_relabel__renames_then_selects_labels() -> None:
+    spans = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Modifier")]
+    rename = {"DiseaseClass": "Disease", "Modifier": "Disease"}
 
-def test_relabel__renames_labels_only() -> None:
-    kept, left_out = relabelled(SPANS, rename=RENAME, labels=())
+    every, _ = relabelled(spans, rename=rename, labels=())
+    kept, left_out = relabelled(spans, rename=rename, labels=["Disease", "Modifier"])
 
-    assert kept == [Span(0, 1, "Disease", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Disease")]
-    assert left_out == {}
-
-
-def test_relabel__removes_and_counts_unselected_labels() -> None:
-    kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Disease"])
-
-    assert [span.start for span in kept] == [0, 4]
+    assert every == [Span(0, 1, "Disease", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Disease")]
+    assert kept == [every[0], every[2]]
     assert left_out == {Reason("label not wanted"): 1}
-
-
-def test_relabel__selects_labels_after_renaming() -> None:
-    kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Modifier", "Gene"])
-
-    assert [span.label for span in kept] == ["Gene"]
-    assert left_out == {Reason("label not wanted"): 2}
-
-
-def test_relabel__counts_nothing_when_all_labels_are_selected() -> None:
-    assert relabelled(SPANS[1:2], rename={}, labels=["Gene"]) == (SPANS[1:2], {})
-
-
-def test_relabel__renames_once() -> None:
-    kept, _ = relabelled([Span(0, 1, "a")], rename={"a": "b", "b": "c"}, labels=())
-
-    assert kept == [Span(0, 1, "b")]
 
 
 @given(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.annotate.cached import FoundMentions
+from mslm_data.annotate.cached import BLANK, IN_PLACEHOLDER, FoundMentions
 from mslm_data.annotate.spacy import SpacyNer
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason
@@ -20,6 +20,7 @@ PATTERNS = [
         "id": "C1",
     },
     {"label": "DRUG", "pattern": [{"LOWER": "aspirin"}, {"IS_SPACE": True, "OP": "?"}]},
+    {"label": "DRUG", "pattern": [{"IS_SPACE": True}, {"LOWER": "codeine"}]},
     {"label": "BLANK", "pattern": [{"ORTH": "\n\n\n"}]},
     {"label": "NAME", "pattern": [{"LOWER": "name"}]},
 ]
@@ -34,27 +35,31 @@ def annotate(options: SpacyNer, *texts: str) -> list[FoundMentions]:
     return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
 
 
-def test_annotate__returns_entities_with_their_ids(model: str) -> None:
-    [first, second] = annotate(SpacyNer(model=model), "x Heart\nfailure, aspirin", "")
-
-    assert first.spans == (Span(2, 15, "DISEASE", "C1"), Span(17, 24, "DRUG"))
-    assert second == FoundMentions((), {})
+HIDDEN = "[**Name 1**]"
 
 
-def test_annotate__trims_white_space_and_counts_empty_mentions(model: str) -> None:
-    [annotated] = annotate(SpacyNer(model=model), "Aspirin\nand\n\n\naspirin")
+@pytest.mark.parametrize(
+    ("text", "spans", "left_out"),
+    [
+        (
+            "x Heart\nfailure, aspirin",
+            (Span(2, 15, "DISEASE", "C1"), Span(17, 24, "DRUG")),
+            {},
+        ),
+        ("Aspirin\nand\n\n\naspirin", (Span(0, 7, "DRUG"), Span(14, 21, "DRUG")), {BLANK: 1}),
+        ("or\ncodeine", (Span(3, 10, "DRUG"),), {}),
+        (f"{HIDDEN} name", (Span(13, 17, "NAME"),), {IN_PLACEHOLDER: 1}),
+    ],
+)
+def test_annotate__returns_entities_without_white_space_and_placeholders(
+    model: str, text: str, spans: tuple[Span, ...], left_out: dict[Reason, int]
+) -> None:
+    placeholders = (Placeholder(0, len(HIDDEN)),) if text.startswith(HIDDEN) else ()
+    document = Document(id="d", text=text, placeholders=placeholders)
 
-    assert annotated.spans == (Span(0, 7, "DRUG"), Span(14, 21, "DRUG"))
-    assert annotated.left_out == {Reason("white space only"): 1}
+    [found] = made.annotated(SpacyNer(model=model).start(), [document])
 
-
-def test_annotate__finds_no_mention_in_a_placeholder(model: str) -> None:
-    text = "[**Name 1**] name"
-    document = Document(id="d", text=text, placeholders=(Placeholder(0, 12),))
-    [annotated] = made.annotated(SpacyNer(model=model).start(), [document])
-
-    assert annotated.spans == (Span(13, 17, "NAME"),)
-    assert annotated.left_out == {Reason("in a placeholder"): 1}
+    assert found == FoundMentions(spans, left_out)
 
 
 @pytest.mark.parametrize("piece", [1, 8, 20, 1000])

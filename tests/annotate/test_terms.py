@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import csv
-import pickle
 import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.terms import matcher, texts
@@ -20,30 +18,14 @@ from mslm_data.annotate.terms.annotator import LoadedTerms, Terms
 from mslm_data.annotate.terms.term_table import Term
 from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError, PipelineError
-from mslm_data.io import resources
+from mslm_data.errors import AnnotateError
 from mslm_data.kernels.hashing import find_slot
 from tests import made
 from tests.reference import terms as twin
 
 PIECES = (
-    "a",
-    "b",
-    "ab",
-    "A",
-    "B-",
-    "-",
-    "e\u0301",
-    "\u0301",
-    "ß",
-    "İ",
-    "I",
-    "\u0131",
-    "é",
-    "1",
-    "腫",
-    "\U0001d400",
-    "\x00",
+    *("a", "b", "ab", "A", "B-", "-", "e\u0301", "\u0301", "ß", "İ", "I", "\u0131", "é", "1"),
+    *("腫", "\U0001d400", "\x00"),
 )
 GAPS = ("", "", " ", "  ", "\n", "\r\n", "\n\n", "\r\v", "\u2028", "\t", "\u00a0")
 
@@ -80,16 +62,22 @@ def found(loaded: LoadedTerms, given: Sequence[Document]) -> list[list[tuple[int
     return [sorted(span[:4] for span in of_one.spans) for of_one in made.annotated(loaded, given)]
 
 
-@given(st.lists(documents(), max_size=3), some_terms, st.data())
+@given(st.lists(documents(), max_size=4), some_terms, st.data())
 def test_annotate__equals_its_twin(
     given: list[Document], terms: list[Term], data: st.DataObject
 ) -> None:
+    """Texts of removed documents stay on the line, and are ignored."""
     match_case = data.draw(st.lists(st.booleans(), min_size=len(terms), max_size=len(terms)))
     loaded = LoadedTerms(terms, match_case=match_case)
+    kept = [number for number in range(len(given)) if data.draw(st.booleans())]
+    some = Documents.from_documents(given).take(np.array(kept, np.int64))
 
-    assert found(loaded, given) == [
-        twin.annotate(document, terms, match_case) for document in given
-    ]
+    mentions = loaded.annotate(some).mentions
+
+    expected = [twin.annotate(document, terms, match_case) for document in given]
+    spans = [sorted(span[:4] for span in of_one) for of_one in mentions.spans(some.starts)]
+    assert spans == [expected[number] for number in kept]
+    assert found(loaded, given) == expected
 
 
 def slots_of(chars, words, slots, known, bounds):
@@ -172,25 +160,6 @@ def test_annotate__worked_examples(text: str, names: list[str], expected: list[s
     assert [text[span.start : span.end] for span in annotated.spans] == expected
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("ignore", ["MS", "ms", "Asthma", "asthma"]),
-        ("match", ["MS", "asthma"]),
-        ("short", ["MS", "Asthma", "asthma"]),
-    ],
-)
-def test_annotate__matches_case_as_configured(
-    tmp_path: Path, case: str, expected: list[str]
-) -> None:
-    (tmp_path / "t.csv").write_text("name,label\nMS,X\nasthma,X\n")
-    terms = ANNOTATORS.make("terms", {"table": str(tmp_path / "t.csv"), "case": case, "short": 2})
-    text = "MS ms Asthma asthma"
-    [annotated] = made.annotated(terms.start(), [Document(id="d", text=text)])
-
-    assert [text[span.start : span.end] for span in annotated.spans] == expected
-
-
 def test_annotate__prefers_the_longest_term_of_either_case() -> None:
     terms = [Term("MS", "A", ""), Term("ms exacerbation", "B", ""), Term("MS", "C", "")]
     loaded = LoadedTerms(terms, match_case=[True, False, False])
@@ -200,64 +169,88 @@ def test_annotate__prefers_the_longest_term_of_either_case() -> None:
     ]
 
 
-def test_annotate__does_not_depend_on_the_batch() -> None:
-    loaded = LoadedTerms([Term("a b", "X", "C")], match_case=[False])
-    given = [
-        Document(id=str(i), text=text)
-        for i, text in enumerate(["a", "b a b", "", "a b" * 9, "b", " a\nb ", ""])
-    ]
+def test_annotate__no_term_reaches_into_a_removed_document() -> None:
+    loaded = LoadedTerms(
+        [Term("breast", "X", ""), Term("breast cancer", "X", "")], match_case=[False, False]
+    )
+    texts = ["cancer breast", "cancer breast", "cancer"]
+    given = Documents.from_documents([Document(id=text, text=text) for text in texts])
+    first_and_last = given.take(np.array([0, 2]))
 
-    assert found(loaded, given) == [found(loaded, [document])[0] for document in given]
-    assert found(loaded, []) == []
+    mentions = loaded.annotate(first_and_last).mentions
+
+    assert mentions.spans(first_and_last.starts) == [[(7, 13, "X", "", 1.0)], []]
 
 
-def table(folder: Path, content: str | bytes, name: str = "t.csv") -> Terms:
+# Tables -------------------------------------------------------------------------------------------
+
+
+def table(folder: Path, content: str | bytes, name: str = "t.csv", **options: Any) -> Terms:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return Terms(table=str(path))
+    terms: Terms = ANNOTATORS.make("terms", {"table": str(path), **options})
+    return terms
 
 
-def rows(terms: Terms, texts: Sequence[str]) -> list[list[tuple[int, int, str, str]]]:
-    return found(terms.start(), [Document(id="d", text=text) for text in texts])
+CASED = "name,label\nMS,X\nasthma,X\n"
+OF_CASES = "MS ms Asthma asthma"
+NUMBERED = (
+    "name,label,cui,type_ids\nbiopsy,Proc,C1,T060\nheadaches,Sign,C2,T184\n"
+    "cold,Sign,C3,T184\ncolds,Sign,C4,T184\nMRI,Proc,C5,T060\nlens,Proc,C6,T060\n"
+)
+CONCEPTS = (
+    "cui,name,ontologies,name_status,type_ids,description\n"
+    "C1,heart attack|infarction,O,P,T047,\nC1,infarct,O,A,,\nC2,aspirin,O,P,t109|T121,\n"
+    "C3,clinic,O,P,T093,\nC4,MI,O,N,T047,\n"
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "options", "text", "expected"),
     [
-        ("t.csv", "name,label,concept\na b,X,C1\n"),
-        ("t.csv", "\ufeffConcept,Notes,Name,Label\r\nC1,,a b,X\r\n\r\n"),
-        ("t.csv", 'name,label,concept\n"a b",X,C1\na b,X,C1\n'),
-        ("t.tsv", "name\tlabel\tconcept\na b\tX\tC1\n"),
-        ("t.txt", 'name\tlabel\tconcept\na b\tX\tC1\n"\tY\t\n'),
+        ("t.csv", "name,label,concept\na b,X,C1\n", {}, "A b", "A b:X:C1"),
+        (
+            "t.csv",
+            "\ufeffConcept,Notes,Name,Label\r\nC1,,a b,X\r\n\r\n",
+            {},
+            "A b",
+            "A b:X:C1",
+        ),
+        ("t.csv", 'name,label,concept\n"a b",X,C1\na b,X,C1\n', {}, "A b", "A b:X:C1"),
+        ("t.tsv", "name\tlabel\tconcept\na b\tX\tC1\n", {}, "A b", "A b:X:C1"),
+        ("t.txt", 'name\tlabel\tconcept\na b\tX\tC1\n"\tY\t\n', {}, "A b", "A b:X:C1"),
+        (
+            "t.csv",
+            CONCEPTS,
+            {},
+            "Heart attack, infarct: aspirin",
+            "Heart attack:Disease:C1 infarct:Disease:C1 aspirin:Treatment:C2",
+        ),
+        ("t.csv", CONCEPTS, {}, "clinic MI infarction", "infarction:Disease:C1"),
+        ("t.csv", CASED, {"case": "ignore"}, OF_CASES, "MS:X: ms:X: Asthma:X: asthma:X:"),
+        ("t.csv", CASED, {"case": "match"}, OF_CASES, "MS:X: asthma:X:"),
+        ("t.csv", CASED, {"case": "short", "short": 2}, OF_CASES, "MS:X: Asthma:X: asthma:X:"),
+        (
+            "t.csv",
+            NUMBERED,
+            {"plurals": True},
+            "Biopsies and a headache.",
+            "Biopsies:Proc:C1 headache:Sign:C2",
+        ),
+        ("t.csv", NUMBERED, {"plurals": True}, "colds, a cold", "colds:Sign:C4 cold:Sign:C3"),
+        ("t.csv", NUMBERED, {"plurals": True}, "MRIs of the len", ""),
+        ("t.csv", NUMBERED, {}, "two biopsies", ""),
     ],
 )
-def test_start__reads_tables(tmp_path: Path, name: str, content: str) -> None:
-    assert rows(table(tmp_path, content, name), ["A b"]) == [[(0, 3, "X", "C1")]]
+def test_start__reads_tables(
+    name: str, content: str, options: dict[str, Any], text: str, expected: str, tmp_path: Path
+) -> None:
+    loaded: Any = table(tmp_path, content, name, **options).start()
 
+    (spans,) = found(loaded, [Document(id="d", text=text)])
 
-def test_start__reads_concept_tables(tmp_path: Path) -> None:
-    content = (
-        "cui,name,ontologies,name_status,type_ids,description\n"
-        "C1,heart attack|infarction,O,P,T047,\n"
-        "C1,infarct,O,A,,\n"
-        "C2,aspirin,O,P,t109|T121,\n"
-        "C3,clinic,O,P,T093,\n"
-        "C4,MI,O,N,T047,\n"
-    )
-    found = rows(
-        table(tmp_path, content), ["Heart attack, infarct: aspirin", "clinic MI infarction"]
-    )
-
-    assert found == [
-        [(0, 12, "Disease", "C1"), (14, 21, "Disease", "C1"), (23, 30, "Treatment", "C2")],
-        [(10, 20, "Disease", "C1")],
-    ]
-
-
-def test_start__reads_the_shipped_sample() -> None:
-    found = rows(Terms(table="sample/concepts.csv"), ["She has high blood\npressure."])
-
-    assert [span[:3] for span in found[0]] == [(8, 27, "Disease")]
+    mentions = [f"{text[start:end]}:{label}:{concept}" for start, end, label, concept in spans]
+    assert " ".join(mentions) == expected
 
 
 @pytest.mark.parametrize(
@@ -304,112 +297,9 @@ def test_start__reports_a_missing_table(tmp_path: Path, method: str) -> None:
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
 
 
-def test_start__asks_which_of_two_tables_of_one_name_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = resources.path("vocab", "semantic_types.toml").read_text(encoding="utf-8")
-    own = tmp_path / "semantic_types.toml"
-    monkeypatch.chdir(tmp_path)
-    terms = table(tmp_path, "cui,name,type_ids\nC1,asthma,T047\n")
-
-    own.write_text(shipped, encoding="utf-8")
-    same = terms.labels()
-    own.write_text(shipped.replace('"Disease"', '"Illness"'), encoding="utf-8")
-
-    assert same == ("Disease",)
-    assert replace(terms, types=str(own)).labels() == ("Illness",)
-    for name in (own.name, f"./{own.name}"):
-        with pytest.raises(AnnotateError, match=r"differs from the shipped table of the same name"):
-            replace(terms, types=name).labels()
-
-
-def test_build__lists_the_available_labels(tmp_path: Path) -> None:
-    terms = table(tmp_path, "name,label\nasthma,Disease\naspirin,Drug\n")
-    pipeline = made.pipeline_of(annotate={"use": "terms", "table": terms.table})
-
-    with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["Disease", "Drug"\]'):
-        made.built(tmp_path / "out", pipeline=pipeline)
-
-
 def test_digest__depends_on_the_content_of_the_table_only(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
     first = table(tmp_path, "name,label\na,X\n")
-    same = table(tmp_path / "b", "name,label\na,X\n", "other.csv")
+    same = table(tmp_path, "name,label\na,X\n", "other.csv")
     other = table(tmp_path, "name,label\na,Y\n", "u.csv")
 
     assert first.digest() == same.digest() != other.digest()
-
-
-def test_options__survive_pickling(tmp_path: Path) -> None:
-    options = table(tmp_path, "name,label\na,X\n")
-
-    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301
-
-
-def test_annotate__finds_names_of_diseases_in_real_abstracts(real: Path) -> None:
-    with (real / "concepts/drugbank_open/drugbank_vocabulary.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        names = [row["Common name"].strip() for row in csv.DictReader(file)]
-    loaded = LoadedTerms([Term(name, "X", name) for name in names], match_case=[False] * len(names))
-    text = " \n".join(names)
-    [annotated] = made.annotated(loaded, [Document(id="d", text=text)])
-
-    assert len(annotated.spans) >= 0.95 * len(
-        names
-    )  # The others begin with another name, or continue in the next line.
-    assert all(
-        twin.fold(text[span.start : span.end]) == twin.fold(span.concept)
-        for span in annotated.spans
-    )
-
-
-@given(st.lists(documents(), max_size=5), some_terms, st.data())
-def test_annotate__annotates_some_documents_of_a_line_like_each_alone(
-    given: list[Document], terms: list[Term], data: st.DataObject
-) -> None:
-    """Texts of removed documents stay on the line, and are ignored."""
-    loaded = LoadedTerms(terms, match_case=[False] * len(terms))
-    kept = [number for number in range(len(given)) if data.draw(st.booleans())]
-    some = Documents.from_documents(given).take(np.array(kept, np.int64))
-
-    mentions = loaded.annotate(some).mentions
-
-    spans = [sorted(span[:4] for span in of_one) for of_one in mentions.spans(some.starts)]
-    assert spans == [found(loaded, [given[number]])[0] for number in kept]
-
-
-def test_annotate__no_term_reaches_into_a_removed_document() -> None:
-    loaded = LoadedTerms(
-        [Term("breast", "X", ""), Term("breast cancer", "X", "")], match_case=[False, False]
-    )
-    texts = ["cancer breast", "cancer breast", "cancer"]
-    given = Documents.from_documents([Document(id=text, text=text) for text in texts])
-    first_and_last = given.take(np.array([0, 2]))
-
-    mentions = loaded.annotate(first_and_last).mentions
-
-    assert mentions.spans(first_and_last.starts) == [[(7, 13, "X", "", 1.0)], []]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Biopsies and a headache.", ["Biopsies:Proc:C1", "headache:Sign:C2"]),
-        ("colds, a cold", ["colds:Sign:C4", "cold:Sign:C3"]),
-        ("MRIs of the len", []),
-    ],
-)
-def test_annotate__finds_plurals_and_singulars(
-    tmp_path: Path, text: str, expected: list[str]
-) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text(
-        "name,label,cui,type_ids\nbiopsy,Proc,C1,T060\nheadaches,Sign,C2,T184\n"
-        "cold,Sign,C3,T184\ncolds,Sign,C4,T184\nMRI,Proc,C5,T060\nlens,Proc,C6,T060\n"
-    )
-
-    (spans,) = found(Terms(table=str(table), plurals=True).start(), [Document(id="d", text=text)])
-
-    assert [f"{text[start:end]}:{label}:{cui}" for start, end, label, cui in spans] == expected
-    assert found(Terms(table=str(table)).start(), [Document(id="d", text="two biopsies")]) == [[]]

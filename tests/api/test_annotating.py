@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mslm_data.api.annotating import annotate, check_sets, find_texts
+from mslm_data.api.annotating import annotate, check_sets, finding_texts
 from mslm_data.api.building import read_named
 from mslm_data.builds import line_sink
+from mslm_data.builds.line_forms import EntityLines
 from mslm_data.builds.line_sink import LineCounts
 from mslm_data.builds.tasks import BuildUnit
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
@@ -47,8 +49,8 @@ def annotated(
 ) -> LineCounts:
     """Annotate inputs with a term table, in units of a few documents."""
     pipeline = replace(read_named(source, sets=sets), annotate=TERMS)
-    found = find_texts(pipeline, [str(given) for given in inputs])
-    return annotate(found, out, write, show_text=show_text)
+    with finding_texts(pipeline, [str(given) for given in inputs]) as found:
+        return annotate(found, out, write, EntityLines(show_text=show_text))
 
 
 def rows_in(out: Path) -> list[dict[str, Any]]:
@@ -221,15 +223,14 @@ def test_annotate__writes_a_line_for_every_document_id(out: Path, tmp_path: Path
     assert b"".join(at_once) == out.read_bytes()
 
 
-def test_annotate__ignores_withdrawn_notes(out: Path, tmp_path: Path) -> None:
-    path = tmp_path / "notes.csv"
-    path.write_text(
-        "ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n1,1,Nursing,1,Wrong.\n2,2,Nursing,,No aspirin.\n"
-    )
+def test_annotate__adds_flags_of_context_if_asked(table: Path, out: Path) -> None:
+    pipeline = replace(read_named("text"), annotate=replace(TERMS, context=True))
+    with finding_texts(pipeline, [str(table)]) as found:
+        annotate(found, out, print)
 
-    counts = annotated(out, path, source="mimic", sets=())
-
-    assert (counts.documents, sum(counts.set_aside.values())) == (1, 1)
+    first, second, *_ = rows_in(out)
+    assert [entity["context"] for entity in first["entities"]] == [[], []]
+    assert [entity["context"] for entity in second["entities"]] == [["negated"], []]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
@@ -265,35 +266,60 @@ def test_annotate__reads_standard_input_in_the_given_encoding(
 def test_annotate__reads_lines_of_standard_input_unchanged(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_sink, "MAX_BYTES", 8)
-    data = b"\xef\xbb\xbfone\r\n \t\n" + "\ufefftwo\n".encode() + b"\xff\n" + b"x" * 20 + b"\nsix"
+    data = b"\xef\xbb\xbfone\r\n \t\n" + "\ufefftwo\n".encode() + b"\xff\nsix"
     stream = give(monkeypatch, data)
 
     counts = annotated(out, "-", sets=("source.documents=line", "source.max_loss=1"))
 
-    assert [row["id"] for row in rows_in(out)] == ["stdin:0", "stdin:1", "stdin:4"]
-    assert sorted(counts.places.values()) == ["stdin:4", "stdin:5"]
+    assert [row["id"] for row in rows_in(out)] == ["stdin:0", "stdin:1", "stdin:3"]
+    assert list(counts.places.values()) == ["stdin.txt:4"]
     assert not stream.closed
+
+
+def test_annotate__sets_a_text_of_standard_input_aside_that_is_too_large(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_sink, "MAX_BYTES", 8)
+    give(monkeypatch, b"No aspirin.")
+
+    counts = annotated(out, "-", sets=("source.max_loss=1",))
+
+    assert counts.documents == 0
+    assert list(counts.places.values()) == ["stdin.txt:1"]
+
+
+def test_annotate__resumes_with_the_same_standard_input_and_leaves_no_copy(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    sets = ("source.documents=line", "shard.input_bytes=100")
+    data = "\n".join(TEXTS).encode()
+    whole = out.with_name("whole.jsonl")
+
+    give(monkeypatch, data)
+    annotated(whole, "-", sets=sets)
+    give(monkeypatch, data)
+    with at_task(BuildUnit, 2, interrupt), pytest.raises(Interruption):
+        annotated(out, "-", sets=sets)
+    give(monkeypatch, data)
+    annotated(out, "-", sets=sets)
+
+    assert out.read_bytes() == whole.read_bytes()
+    assert list(temporary.iterdir()) == []
 
 
 # Options -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "annotate.min_scor",
-        "annotate.use",
-        "encode.max_tokens",
-        "shard.input_bytes",
-        "about.title",
-        "source.duplicates",
-        "source.duplicate_similarity",
-        "source.decontaminate",
-        "source.sample",
-        "source.fetch",
-    ],
+OF_BUILDS = (
+    "annotate.min_scor annotate.use encode.max_tokens shard.input_bytes about.title "
+    "source.duplicates source.duplicate_similarity source.decontaminate source.sample source.fetch"
 )
+
+
+@pytest.mark.parametrize("path", OF_BUILDS.split())
 def test_check_sets__rejects_options_of_builds(path: str) -> None:
     with pytest.raises(
         PipelineError,

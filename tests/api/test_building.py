@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
+import re
 import shutil
-import stat
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ import psutil
 import pytest
 
 import mslm_data as md
-from mslm_data.api.building import read_named
-from mslm_data.builds import Progress
+from mslm_data.api.building import default_folder, read_named
+from mslm_data.builds import Progress, steps
 from mslm_data.engine import Preload
 from mslm_data.engine.host import Host
 from mslm_data.errors import (
@@ -30,6 +28,7 @@ from mslm_data.errors import (
     SourceError,
     TokenizerError,
 )
+from mslm_data.pipeline import read
 from tests import made
 from tests.cli.running import run
 from tests.support.terminal import shown_at_terminal
@@ -37,6 +36,9 @@ from tests.support.terminal import shown_at_terminal
 VOCAB = made.SAMPLE / "vocab.txt"
 BC2GM = made.SAMPLE / "bc2gm"
 NAME = "blurb/bc2gm"
+
+
+OPTIONS: dict[str, Any] = {"tokenizer": VOCAB, "options": {"encode.keep_text": True}}
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +53,11 @@ def by_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 # Results ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [BC2GM, str(BC2GM), [BC2GM], (str(BC2GM),)])
+@pytest.mark.parametrize("given", [BC2GM, (str(BC2GM),)])
 def test_build__equals_the_command(
     given: Any, by_command: dict[str, bytes], tmp_path: Path
 ) -> None:
-    shards = md.build(
-        NAME,
-        input=given,
-        tokenizer=VOCAB,
-        out=tmp_path / "out",
-        workers=1,
-        options={"encode.keep_text": True},
-    )
+    shards = md.build(NAME, input=given, **OPTIONS, out=tmp_path / "out", workers=1)
 
     assert made.tree(tmp_path / "out") == by_command
     assert shards.folder == tmp_path / "out"
@@ -70,19 +65,17 @@ def test_build__equals_the_command(
     assert len(shards["train"]) == 60
 
 
+DEALS = json.dumps({"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]})
+
+
 def test_build__accepts_a_file_or_its_tables(tmp_path: Path) -> None:
-    row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
-    (tmp_path / "deals.jsonl").write_text(json.dumps(row))
+    (tmp_path / "deals.jsonl").write_text(DEALS)
     (tmp_path / "deals.toml").write_text('[source]\nuse = "jsonl"\n')
     tables = {"name": "deals", "source": {"use": "jsonl"}, "encode": {"tokenizer": str(VOCAB)}}
+    given = tmp_path / "deals.jsonl"
 
-    by_file = md.build(
-        tmp_path / "deals.toml",
-        input=tmp_path / "deals.jsonl",
-        tokenizer=VOCAB,
-        out=tmp_path / "a",
-    )
-    by_tables = md.build(tables, input=[str(tmp_path / "deals.jsonl")], out=tmp_path / "b")
+    by_file = md.build(tmp_path / "deals.toml", input=given, tokenizer=VOCAB, out=tmp_path / "a")
+    by_tables = md.build(tables, input=[str(given)], out=tmp_path / "b")
 
     assert by_file.labels == by_tables.labels == ("Party",)
     assert made.tree(tmp_path / "a") == made.tree(tmp_path / "b")
@@ -90,8 +83,7 @@ def test_build__accepts_a_file_or_its_tables(tmp_path: Path) -> None:
 
 def test_build__accepts_a_source_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
-    (tmp_path / "deals.jsonl").write_text(json.dumps(row))
+    (tmp_path / "deals.jsonl").write_text(DEALS)
     tables = {"name": "jsonl", "source": {"use": "jsonl"}, "segment": {"use": "given"}}
 
     by_name = md.build("jsonl", input="deals.jsonl", tokenizer=VOCAB)
@@ -108,14 +100,9 @@ def test_read_named__selects_the_segmenter_for_the_source(name: str, segmenter: 
     assert read_named(name).segment.use == segmenter
 
 
-def test_build__sample_has_a_default_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    shards = md.build(NAME, sample=True)
-
-    assert shards.folder == Path("shards/bc2gm-sample")
+def folder_of(source: Any, *, sample: bool = False) -> Path:
+    name = source["name"] if isinstance(source, dict) else "a/deals"
+    return default_folder(source, read({"name": name, "source": {"use": "jsonl"}}), sample=sample)
 
 
 @pytest.mark.parametrize(
@@ -129,14 +116,16 @@ def test_build__sample_has_a_default_folder(
     ],
 )
 def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
-    from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import read
+    assert folder_of(source) == Path(expected)
+    assert folder_of(source, sample=True) == Path(f"{expected}-sample")
 
-    name = source["name"] if isinstance(source, dict) else "a/deals"
-    pipeline = read({"name": name, "source": {"use": "jsonl"}})
 
-    assert default_folder(source, pipeline, sample=False) == Path(expected)
-    assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
+def test_default_folder__rejects_names_that_cannot_name_a_folder(name: str) -> None:
+    with pytest.raises(
+        PipelineError, match=r"the name cannot be a folder's name; pass out \(--out\)"
+    ):
+        folder_of({"name": name})
 
 
 def test_build__auto_gives_the_same_keys_wherever_the_input_is(tmp_path: Path) -> None:
@@ -150,19 +139,6 @@ def test_build__auto_gives_the_same_keys_wherever_the_input_is(tmp_path: Path) -
     assert [each.manifest.name for each in shards] == ["conll", "conll"]
     assert made.tree(tmp_path / "of-in") == made.tree(tmp_path / "of-moved")
     assert md.build("auto", **words, out=tmp_path / "of-in").manifest == shards[0].manifest
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
-def test_default_folder__rejects_names_that_cannot_name_a_folder(name: str) -> None:
-    from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import read
-
-    tables = {"name": name, "source": {"use": "jsonl"}}
-
-    with pytest.raises(
-        PipelineError, match=r"the name cannot be a folder's name; pass out \(--out\)"
-    ):
-        default_folder(tables, read({"name": "x", **tables}), sample=False)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 300, "\ud800"])
@@ -188,26 +164,18 @@ def test_build__rejects_invalid_names(
         md.build(**arguments)
 
 
-def test_build__second_call_only_opens_the_folder(tmp_path: Path) -> None:
-    first = md.build(NAME, sample=True, out=tmp_path)
-    before = (tmp_path / "manifest.json").stat().st_mtime_ns
+def test_build__second_call_only_opens_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = md.build(NAME, sample=True)
+    before = (tmp_path / first.folder / "manifest.json").stat().st_mtime_ns
 
-    second = md.build(NAME, sample=True, out=tmp_path)
+    second = md.build(NAME, sample=True)
 
+    assert first.folder == second.folder == Path("shards/bc2gm-sample")
     assert second.manifest == first.manifest
-    assert (tmp_path / "manifest.json").stat().st_mtime_ns == before
-
-
-def test_build__full_call_finishes_parts(tmp_path: Path) -> None:
-    whole = md.build(NAME, sample=True, out=tmp_path / "whole")
-    options: dict[str, Any] = {"sample": True, "out": tmp_path / "parts"}
-
-    parts = [md.build(NAME, part=(i, 2), **options) for i in (1, 2)]
-    shards = md.build(NAME, **options)
-
-    assert parts == [None, None]
-    assert shards.manifest == whole.manifest
-    assert made.tree(tmp_path / "parts") == made.tree(tmp_path / "whole")
+    assert (tmp_path / first.folder / "manifest.json").stat().st_mtime_ns == before
 
 
 def test_build__reports_progress(tmp_path: Path) -> None:
@@ -229,16 +197,9 @@ def test_build__resumes_after_its_progress_callback_raises(
         if progress.done == 1:
             raise KeyboardInterrupt
 
-    options: dict[str, Any] = {
-        "input": BC2GM,
-        "tokenizer": VOCAB,
-        "out": tmp_path,
-        "options": {"encode.keep_text": True},
-    }
-
     with pytest.raises(KeyboardInterrupt):
-        md.build(NAME, **options, progress=stop)
-    md.build(NAME, **options)
+        md.build(NAME, input=BC2GM, out=tmp_path, **OPTIONS, progress=stop)
+    md.build(NAME, input=BC2GM, out=tmp_path, **OPTIONS)
 
     assert made.tree(tmp_path) == by_command
 
@@ -293,15 +254,19 @@ def test_build__shares_its_workers_between_rounds(hosts: list[Host], tmp_path: P
     assert psutil.Process().children() == []
 
 
-@pytest.mark.parametrize(("size", "expected"), [(1 << 20, 0), (33 << 20, 1)])
+@pytest.mark.parametrize(("size", "expected"), [(99, 0), (100, 1)])
 def test_build__chooses_workers_by_input_size(
-    size: int, expected: int, hosts: list[Host], tmp_path: Path
+    size: int,
+    expected: int,
+    hosts: list[Host],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "train.tsv").write_bytes(b"\n" * size)
+    monkeypatch.setattr(steps, "WORTH_WORKERS", 100)
+    (tmp_path / "train.tsv").write_bytes(b"\n" * size)
 
     with pytest.raises(MslmDataError):  # There is no document.
-        md.build(NAME, input=tmp_path / "in", tokenizer=VOCAB, out=tmp_path / "out")
+        md.build(NAME, input=tmp_path / "train.tsv", tokenizer=VOCAB, out=tmp_path / "out")
 
     assert len(hosts) == expected
 
@@ -316,208 +281,94 @@ def test_build__dry_run_starts_no_workers(hosts: list[Host], tmp_path: Path) -> 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
-@pytest.mark.parametrize("command", ["build", "mask-stats"])
-def test_build__command_reports_kernel_compilation_once(command: str, tmp_path: Path) -> None:
-    said = "compiling kernels, once after an installation; this takes some seconds"
+def test_build__command_reports_kernel_compilation_once(tmp_path: Path) -> None:
+    """Not once for each worker."""
     environment = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache")}
-    out = tmp_path / "out"
-    words: tuple[Any, ...] = ("build", "--source", NAME, "--sample", "--workers", "2", "--out")
-    if command == "mask-stats":  # The reporting process compiles them.
-        md.build(NAME, sample=True, out=out)
-        words = ("mask-stats",)
+    words = ("-m", "mslm_data", "build", "--source", NAME, "--sample", "--workers", "2", "--out")
 
-    def seen(*words: Any) -> str:
-        """Return the output as a terminal shows it."""
-        command = [sys.executable, "-m", "mslm_data", *map(str, words)]
-        return shown_at_terminal(command, environment)
+    shown = [
+        shown_at_terminal([sys.executable, *words, str(tmp_path / name)], environment)
+        for name in ("first", "second")
+    ]
 
-    first = seen(*words, out)
-    second = seen(*words, out if command == "mask-stats" else tmp_path / "again")
-
-    assert [first.count(said), second.count(said)] == [1, 0]
-
-
-# Privacy ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_build__writes_private_files_and_keeps_the_umask(workers: int, tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        md.build(NAME, sample=True, out=tmp_path / "world" / "out", workers=workers)
-        md.build(NAME, sample=True, out=tmp_path / "world" / "part", part=(1, 2), workers=workers)
-    finally:
-        umask = os.umask(before)
-
-    written = [tmp_path / "world", *(tmp_path / "world").rglob("*")]
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in written}
-    assert umask == 0  # Other threads of a program write files too.
-    assert len(written) > 15
-    assert not [path for path, mode in modes.items() if mode & 0o077]
-
-
-def test_build__warns_when_others_can_enter_the_folder(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    tmp_path.chmod(0o755)
-
-    with caplog.at_level(logging.WARNING, "mslm_data"):
-        md.build(NAME, sample=True, out=tmp_path)
-        assert caplog.messages == []  # A public corpus.
-
-        md.build(
-            NAME, sample=True, out=tmp_path / "x", part=(1, 1), options={"encode.keep_text": True}
-        )
-        assert caplog.messages == []  # A private folder.
-
-        (tmp_path / "x").chmod(0o750)
-        md.build(NAME, sample=True, out=tmp_path / "x", options={"encode.keep_text": True})
-
-    assert len(caplog.messages) == 1
-    assert f"can enter (mode 750); `chmod 700 {tmp_path / 'x'}` closes it" in caplog.messages[0]
+    said = "compiling kernels, once after an installation; this takes some seconds"
+    assert [text.count(said) for text in shown] == [1, 0]
 
 
 # Errors -------------------------------------------------------------------------------------------
 
-WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
+WRONG: list[tuple[dict[str, Any], type[MslmDataError], str]] = [
     (
-        ["--source", NAME, "--sample", "--input", "x"],
         {"source": NAME, "sample": True, "input": "x"},
         CallError,
         "expected a sample or an input, got both; a sample has its own",
     ),
+    ({"source": "blurb/bc2gn"}, PipelineError, "did you mean 'blurb/bc2gm'?"),
+    ({"source": "bc2", "input": BC2GM}, PipelineError, "did you mean 'bc2gm'?"),
     (
-        ["--source", "blurb/bc2gn"],
-        {"source": "blurb/bc2gn"},
+        {"source": "docano", "input": BC2GM},
         PipelineError,
-        "did you mean 'blurb/bc2gm'?",
+        "no shipped pipeline or source 'docano'; did you mean 'doccano'?",
+    ),
+    ({"source": "nope.toml"}, PipelineError, "nope.toml: expected a pipeline file, found none"),
+    (
+        {"source": {"name": "mine", "source": {"use": "jsonl"}}, "sample": True},
+        PipelineError,
+        "pipeline 'mine': it has no sample; pass your corpus (--input)",
     ),
     (
-        ["--source", "nope.toml"],
-        {"source": "nope.toml"},
-        PipelineError,
-        "nope.toml: expected a pipeline file, found none",
-    ),
-    (
-        ["--source", NAME, "--input", "nowhere"],
         {"source": NAME, "input": "nowhere"},
         PipelineError,
         "it needs a tokenizer; pass a tokenizer.json, a vocab.txt, a Hugging Face folder or a",
     ),
     (
-        ["--source", NAME, "--tokenizer", "v.txt"],
         {"source": NAME, "tokenizer": "v.txt"},
         TokenizerError,
         "v.txt: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder",
     ),
     (
-        ["--source", NAME, "--input", "nowhere", "--tokenizer", VOCAB],
         {"source": NAME, "input": "nowhere", "tokenizer": VOCAB},
         SourceError,
         "nowhere: expected a file or a folder",
     ),
     (
-        ["--source", NAME, "--sample", "--set", "encode.max=3"],
         {"source": NAME, "sample": True, "options": {"encode.max": 3}},
         PipelineError,
         "unknown option 'max'",
     ),
     (
-        ["--source", NAME, "--sample", "--set", "encod.max_tokens=3"],
         {"source": NAME, "sample": True, "options": {"encod.max_tokens": 3}},
         PipelineError,
         "unknown stage 'encod'; did you mean 'encode'?",
     ),
     (
-        ["--source", NAME, "--sample", "--set", "encode.max_tokens=many"],
         {"source": NAME, "sample": True, "options": {"encode.max_tokens": "many"}},
         PipelineError,
         "expected `int`, got `str` for option 'max_tokens'",
     ),
     (
-        ["--source", "docano", "--input", BC2GM],
-        {"source": "docano", "input": BC2GM},
-        PipelineError,
-        "no shipped pipeline or source 'docano'; did you mean 'doccano'?",
-    ),
-    (
-        ["--source", "bc2", "--input", BC2GM],
-        {"source": "bc2", "input": BC2GM},
-        PipelineError,
-        "did you mean 'bc2gm'?",
-    ),
-    (
-        ["--source", "doccano", "--tokenizer", VOCAB],
         {"source": "doccano", "tokenizer": VOCAB},
         FetchError,
         "pipeline 'doccano': it has no download URL; pass the corpus with --input",
     ),
-    (
-        ["--source", NAME, "--sample", "--engine", "locl"],
-        {"source": NAME, "sample": True, "engine": "locl"},
-        PipelineError,
-        "did you mean 'local'?",
-    ),
-    (
-        ["--source", NAME, "--sample", "--workers", "0"],
-        {"source": NAME, "sample": True, "workers": 0},
-        CallError,
-        "0",
-    ),
-    (
-        ["--source", NAME, "--sample", "--part", "3/2"],
-        {"source": NAME, "sample": True, "part": (3, 2)},
-        CallError,
-        "with 1 <= ",
-    ),
+    ({"source": NAME, "sample": True, "engine": "locl"}, PipelineError, "did you mean 'local'?"),
 ]
 
 
-@pytest.mark.parametrize(("words", "arguments", "error", "message"), WRONG)
-def test_build__raises_the_same_messages_as_the_command(
-    words: Sequence[Any],
-    arguments: dict[str, Any],
-    error: type[MslmDataError],
-    message: str,
-    tmp_path: Path,
+@pytest.mark.parametrize(("arguments", "error", "message"), WRONG)
+def test_build__rejects_wrong_calls(
+    arguments: dict[str, Any], error: type[MslmDataError], message: str, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    """The command prints the same messages: tests/cli/test_wrong_calls.py."""
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        md.build(**arguments, out=tmp_path / "out")
 
-    done = run("build", *words, "--out", out)
-    with pytest.raises(error) as raised:
-        md.build(**arguments, out=out)
-
-    assert done.code == (2 if error is CallError else 1)
-    assert message in done.err
-    assert message in str(raised.value)
     assert type(raised.value) is error
-    assert not out.exists()
-
-
-def test_build__rejects_sample_for_a_pipeline_without_one(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('[source]\nuse = "jsonl"\n')
-    expected = "pipeline 'mine': it has no sample; pass your corpus (--input)"
-
-    done = run("build", "--source", tmp_path / "mine.toml", "--sample", "--out", tmp_path / "o")
-    with pytest.raises(PipelineError) as raised:
-        md.build(tmp_path / "mine.toml", sample=True, out=tmp_path / "o")
-
-    assert done.err == f"error: {expected}\n"
-    assert str(raised.value) == expected
+    assert not (tmp_path / "out").exists()
 
 
 def test_build__rejects_a_folder_of_another_build(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
 
-    done = run("build", "--source", NAME, "--sample", "--out", tmp_path)
-    with pytest.raises(BuildError) as raised:
+    with pytest.raises(BuildError, match="an empty folder or an unfinished build, got other files"):
         md.build(NAME, sample=True, out=tmp_path)
-
-    assert done.err == f"error: {raised.value}\n"
-    assert "expected an empty folder or an unfinished build, got other files" in done.err
-
-
-@pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 0)])
-def test_build__rejects_parts_out_of_range(part: tuple[int, int], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^part: expected \(i, n\) with 1 <= i <= n, such as \(2"):
-        md.build(NAME, sample=True, out=tmp_path, part=part)

@@ -4,19 +4,17 @@ import copy
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+import mslm_data as md
 from mslm_data.api.loading import load
-from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError, VocabularyError
-from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.mask.artefacts import iter_artefacts
 from tests import made
+from tests.cli.running import run
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +64,13 @@ def test_load__survives_a_change_of_the_working_directory(
 def test_get__returns_a_default_for_a_missing_split(folder: Path) -> None:
     shards = load(folder)
 
+    assert "train" in shards
+    assert "trian" not in shards
     assert shards.get("train") is shards["train"]
     assert shards.get("trian") is None
     assert shards.get("trian", "none") == "none"
-
-
-def test_load__suggests_a_similar_split_name(folder: Path) -> None:
     with pytest.raises(ShardError, match=r"no split 'trian'; did you mean 'train'\?"):
-        load(folder)["trian"]
-
-
-def test_load__supports_membership_tests(folder: Path) -> None:
-    shards = load(folder)
-
-    assert "train" in shards
-    assert "trian" not in shards
+        shards["trian"]
 
 
 def test_repr__shows_place_and_contents(folder: Path) -> None:
@@ -110,31 +100,29 @@ def test_load__writes_to_the_log(folder: Path, caplog: pytest.LogCaptureFixture)
     assert caplog.messages == [f"opened {folder}: train, validation, test"]
 
 
-def test_strategy__loads_its_lexicon_from_the_folder(folder: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "built"
-    shutil.copytree(folder, copied)
-    shards = load(copied)
-    order = {"by": "highest", "score": {"lexicon": "mine.arrow"}}
-    picks = [{"units": "words", "budget": {"rate": 1.0}, "order": order}]
-    lexicon = Lexicon(
-        tokens=Ragged.from_rows([[9]], np.int32),
-        word_starts=Ragged.from_rows([[0]], np.int32),
-        scores=np.ones(1),
-        about={
-            "tokenizer": shards.manifest.tokenizer.sha256,
-            "size": shards.manifest.token_ids.size,
-        },
+def test_strategy__loads_the_lexicon_of_a_strategy_that_is_made(
+    folder: Path, tmp_path: Path
+) -> None:
+    copied = shutil.copytree(folder, tmp_path / "built")
+    assert run("vocab", "pmi", copied, "--min-count", 1).code == 0
+    split = load(copied)["train"]
+    score = {"lexicon": "pmi.arrow", "missing": 0.5}
+    order = {"by": "highest", "score": score}
+    strategy = md.strategy(
+        "picks", picks=[{"units": "mentions", "budget": {"rate": 0.4}, "order": order}]
     )
-    write_lexicon(copied / "vocab" / "mine.arrow", lexicon)
 
-    made = shards.strategy("picks", picks=picks)
-    assert list(iter_artefacts(made)) == [str(copied / "vocab" / "mine.arrow")]
-    write_lexicon(
-        copied / "vocab" / "mine.arrow",
-        replace(lexicon, about={**lexicon.about, "tokenizer": "another"}),
+    with pytest.raises(VocabularyError, match=r"shards\.strategy\("):
+        strategy.plan(split.examples())
+    loaded = load(copied).strategy(strategy)
+
+    assert loaded.plan(split.examples()).counts() > (0, 0)
+    one, other = (
+        next(iter(md.Batches(split, each, batch_size=60, shuffle=False)))
+        for each in (strategy, loaded)
     )
-    with pytest.raises(
-        VocabularyError,
-        match=r"mine.arrow: made with another tokenizer than that of",
-    ):
-        shards.strategy("picks", picks=picks)
+    for name, array in one.items():
+        assert np.array_equal(array, other[name]), name
+    assert md.show(split, strategy, rows=1).html
+    with pytest.raises(TypeError, match="no options"):
+        load(copied).strategy(strategy, elm=0.5)

@@ -25,6 +25,14 @@ ORDERS: list[dict[str, Any]] = [
     for shuffle in (True, False, "shards")
     for bucketed in (True, False)
 ]
+BY_TOKENS: list[dict[str, Any]] = [
+    {"batch_tokens": 16},
+    {"batch_tokens": 16, "multiple_of": 8, "shuffle": False},
+    {"batch_tokens": 16, "bucketed": False},
+    {"batch_tokens": 16, "flat": True},
+    {"batch_tokens": 16, "flat": True, "multiple_of": 8},
+    {"batch_size": 2, "flat": True},
+]
 
 
 @pytest.fixture(scope="module")
@@ -204,22 +212,25 @@ def test_batches__refuse_an_epoch_that_names_no_stream(train: Split) -> None:
 # Resuming ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", ORDERS)
+@pytest.mark.parametrize("options", [*ORDERS, *BY_TOKENS], ids=str)
 def test_state_dict__goes_on_with_exactly_the_rest(
     folders: dict[str, Path], train: Split, options: dict[str, Any]
 ) -> None:
     """Through JSON, and with the same rows in other shards, unless their order depends on these."""
-    options = options | {"batch_size": 2, "seed": 3}
+    size = {} if "batch_tokens" in options else {"batch_size": 2}
+    options = {"seed": 3, **size, **options}
     batches = Batches(train, JOINT, epoch=4, **options)
     before = [lists(batch) for batch in itertools.islice(batches, WINDOW + 1)]
 
     state = json.loads(json.dumps(batches.state_dict()))
-    other = "many" if options["shuffle"] == "shards" else "one"
+    other = "many" if options.get("shuffle") == "shards" else "one"
     again = Batches(load(folders[other])["train"], JOINT, **options)
     again.load_state_dict(state)
     rest = all_lists(again)
 
-    assert before + rest == all_lists(Batches(train, JOINT, epoch=4, **options))
+    whole = Batches(train, JOINT, epoch=4, **options)
+    assert before + rest == all_lists(whole)
+    assert len(whole) == len(before) + len(rest) > len(before)
     assert again.epoch == 4
 
 

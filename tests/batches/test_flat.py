@@ -1,11 +1,10 @@
-"""Batches by tokens and flat rows: their content, and resuming."""
+"""Batches by tokens and flat rows: their content."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,20 +33,11 @@ COLUMNS = ("input_ids", "labels", "mask_kinds", "bio")
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows in one shard and in many, of 3 to 24 tokens."""
-    base = tmp_path_factory.mktemp("folders")
-    for name, unit_bytes in (("one", 1 << 20), ("many", 1500)):
-        made.built(
-            base / name, pipeline=made.pipeline_of(unit_bytes=unit_bytes, encode={"max_tokens": 24})
-        )
-
-    return {name: base / name for name in ("one", "many")}
-
-
-@pytest.fixture(scope="module")
-def train(folders: dict[str, Path]) -> Split:
-    return load(folders["many"])["train"]
+def train(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """Rows of 3 to 24 tokens, in several shards."""
+    out = tmp_path_factory.mktemp("built") / "many"
+    made.built(out, pipeline=made.pipeline_of(unit_bytes=1500, encode={"max_tokens": 24}))
+    return load(out)["train"]
 
 
 def lists(batch: Batch) -> dict[str, Any]:
@@ -146,25 +136,6 @@ def test_batches__of_rows_alone_have_no_columns_of_flat_ones(train: Split) -> No
     (batch, *_) = Batches(train, JOINT, batch_tokens=90)
 
     assert not set(batch) & {"position_ids", "sequence_ids", "cu_seq_lens_q", "max_length_q"}
-
-
-@pytest.mark.parametrize("options", BY_TOKENS)
-def test_state_dict__goes_on_with_exactly_the_rest(
-    folders: dict[str, Path], train: Split, options: dict[str, Any]
-) -> None:
-    options = options | {"seed": 3}
-    batches = Batches(train, JOINT, epoch=4, **options)
-    before = [lists(batch) for batch in itertools.islice(batches, 7)]
-
-    state = json.loads(json.dumps(batches.state_dict()))
-    again = Batches(load(folders["one"])["train"], JOINT, **options)
-    again.load_state_dict(state)
-    rest = all_lists(again)
-
-    whole = Batches(train, JOINT, epoch=4, **options)
-    assert before + rest == all_lists(whole)
-    assert len(whole) == len(before) + len(rest)
-    assert again.epoch == 4
 
 
 @pytest.mark.parametrize(

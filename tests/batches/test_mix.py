@@ -434,6 +434,20 @@ def test_mix__refuses_a_split_beside_its_subset(few: Split) -> None:
         md.mix([md.load(few.folder)["train"], few])
 
 
+def test_mix__takes_disjoint_parts_of_a_split(folders: dict[str, Path]) -> None:
+    train = md.load(folders["ncbi-disease"])["train"]
+    is_dense = train.term_shares() >= 0.05
+    dense, sparse = (train.select(np.flatnonzero(rows)) for rows in (is_dense, ~is_dense))
+
+    mix = md.mix({dense: 3, sparse: 1})
+
+    assert [part.source for part in mix.splits] == [dense, sparse]
+    keys = [key for batch in md.Batches(mix, JOINT, batch_size=8) for key in batch["keys"]]
+    assert len({*keys}) == len(keys)
+    with pytest.raises(ValueError, match=r"is of the same split as .*; pass one of them"):
+        md.mix([dense, train.select(np.flatnonzero(is_dense)[:1])])
+
+
 def test_state__of_a_mix_of_one_split_is_refused_by_another(folders: dict[str, Path]) -> None:
     first, second, _ = folders.values()
     one, two = (

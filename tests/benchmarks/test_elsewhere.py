@@ -15,7 +15,7 @@ _ECHO = "import sys\nfor line in sys.stdin:\n    print(line.strip().upper(), flu
 
 def _instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(elsewhere, "PYTHON", Path(sys.executable))
-    monkeypatch.setattr(elsewhere, "_command", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(elsewhere, "command", lambda *_: [sys.executable, "-c", code])
 
 
 def test_write__reports_a_missing_environment(

@@ -47,11 +47,3 @@ def test_take__trains_and_measures(
     assert len(measured.losses) == 3
     assert all(0 < loss < 20 for loss in measured.losses)
     assert (measured.ours > 0) == (who == "loop")
-
-
-def test_padding_percent__is_the_share_of_positions_without_a_token(shards: Shards) -> None:
-    padded = epoch._padding_percent(shards, batch_size=32, bucketed=False)
-    bucketed = epoch._padding_percent(shards, batch_tokens=512, bucketed=True)
-
-    assert 0 < bucketed < padded < 100
-    assert epoch._padding_percent(shards, batch_size=1) == 0

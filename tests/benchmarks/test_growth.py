@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import growth
+from benchmarks import growth, inputs
 from benchmarks.growth import Measured
 from benchmarks.watch import Figure
 
@@ -51,34 +51,38 @@ def test_speed_up__follows_amdahls_law(undivided: float, cores: int, expected: f
     assert growth.speed_up(undivided, 10, cores) == pytest.approx(expected)
 
 
-def test_page__has_builds_reading_and_serial_shares() -> None:
-    text = growth.page([MEASURED], rounds=1)
+def test_tables__have_builds_reading_and_serial_shares() -> None:
+    builds, reading, scaling = growth.tables([MEASURED], rounds=1)
 
-    assert "| 1,000 | 50.0 | 2 | 3 | 1 | 10.0 | 10.0 | 5.00 | 100 |" in text
-    assert "| 1,000 | 50.0 | 2 | 3 | 2 | 6.0 | 6.0 | 8.33 | 100 |" in text
-    assert "| 1,000 | 5.0 | 10.00 | 100 | 4.0 | 12.50 | 100 |" in text
-    by_times = "2.00 | 20.0% | 4.7x"
-    by_looking = "1.00 | 10.0% | 8.8x | 0.50 | 5.0% | 15.4x"
-    assert f"| 1,000 | 10.0 | 6.0 | 1.67x | {by_times} | {by_looking} |" in text
-    assert "built once with each number of workers" in text
+    assert [" ".join(row) for row in builds.rows] == [
+        "1,000 50.0 2 3 1 10.0 10.0 5.00 100",
+        "1,000 50.0 2 3 2 6.0 6.0 8.33 100",
+    ]
+    assert [" ".join(row) for row in reading.rows] == ["1,000 5.0 10.00 100 4.0 12.50 100"]
+    by_times = "2.00 20.0% 4.7x"
+    by_looking = "1.00 10.0% 8.8x 0.50 5.0% 15.4x"
+    expected = f"1,000 10.0 6.0 1.67x {by_times} {by_looking}"
+    assert [" ".join(row) for row in scaling.rows] == [expected]
+    for table in (builds, reading, scaling):
+        assert {len(row) for row in table.rows} == {len(table.header)} == {len(table.align)}
+    assert "built once with each number of workers" in builds.about
 
 
-def test_page__omits_many_cores_with_one_number_of_workers() -> None:
-    text = growth.page([MEASURED._replace(builds={2: figure(6)})], rounds=3)
+def test_tables__omit_many_cores_with_one_number_of_workers() -> None:
+    tables = growth.tables([MEASURED._replace(builds={2: figure(6)})], rounds=3)
 
-    assert "Amdahl" not in text
-    assert "built 3 times in turn (the medians are shown)" in text
+    assert len(tables) == 2
+    assert "built 3 times in turn (the medians are shown)" in tables[0].about
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)  # compiles kernels if none are cached
-def test_main__measures_a_small_corpus(tmp_path: Path) -> None:
-    out = tmp_path / "page.md"
+def test_run__measures_a_small_corpus(tmp_path: Path) -> None:
+    results = growth.run(inputs.find(tmp_path / "none"), tmp_path, sizes=[30], workers=[1, 2])
 
-    code = growth.main(
-        ["--sizes", "30", "--workers", "1", "2", "--scratch", str(tmp_path), "--out", str(out)]
-    )
-
-    assert code == 0
-    assert out.read_text(encoding="utf-8").count("\n| 30 |") == 4
-    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]
+    assert [[row[0] for row in table.rows] for table in results.tables] == [
+        ["30"] * 2,
+        ["30"],
+        ["30"],
+    ]
+    assert list(tmp_path.iterdir()) == []

@@ -7,23 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import slurm
+from benchmarks import inputs, slurm
+from benchmarks.harness import AbsentError
 from benchmarks.slurm import Outcome, Recipe
 from mslm_data.cli.build import command
 
 
-def test_main__reports_skipping_without_slurm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run__needs_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    code = slurm.main(["--out", str(tmp_path / "page.md")])
-
-    assert code == 0
-    assert capsys.readouterr().out.startswith(
-        "skipped: Slurm is not installed here; missing: munged"
-    )
-    assert not (tmp_path / "page.md").exists()
+    with pytest.raises(AbsentError, match="Slurm is not installed here; missing: munged"):
+        slurm.run(inputs.find(tmp_path), tmp_path)
 
 
 def test_recipe__is_the_script_of_the_manual(tmp_path: Path) -> None:
@@ -44,12 +38,16 @@ def test_recipe__is_the_script_of_the_manual(tmp_path: Path) -> None:
     assert given["out"] == tmp_path / "out"
 
 
-def test_page__names_the_folder_that_differs() -> None:
+def test_table__names_the_folder_that_differs() -> None:
     sound = Outcome({"requeued": 3, "cancelled": 1}, 2, 0, True, [])
     other = Outcome({"all cancelled": 1}, 4, 1, False, ["error: x"])
 
-    text = slurm._page([sound, other], "slurm 1", 16, 7)
+    rows = slurm.make_table([sound, other]).rows
 
-    assert "| 1 | 3 | 1 | no | 2 | 0 | yes |\n| 2 | 0 | 0 | yes | 4 | 1 | NO |" in text
-    assert "* Printed by a job: `error: x`" in text
-    assert "Seed 7" in text
+    assert rows == [(1, 3, 1, "no", 2, 0, "yes"), (2, 0, 0, "yes", 4, 1, "NO")]
+    assert sound.failures() == []
+    assert other.failures() == [
+        "the last exit code is 1",
+        "other bytes",
+        "a job printed `error: x`",
+    ]

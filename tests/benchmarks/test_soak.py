@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak import __main__ as program
-from benchmarks.soak import corpora, page, rounds
+from benchmarks.soak import corpora, rounds
 from benchmarks.soak.commands import Ended, Running, complaints
-from benchmarks.soak.page import Finding, growth, memory_findings
+from benchmarks.soak.page import growth, memory_findings, memory_table
 from benchmarks.soak.reader import Reader
 from benchmarks.soak.rounds import ROUNDS, Soak, _damage
 
@@ -77,24 +76,18 @@ def test_memory_findings__report_growth_of_any_kind() -> None:
     leaking = [200_000.0 + number * 500 for number in range(100)]
 
     assert memory_findings(answers([200_000.0] * 100, files=0)) == []
-    assert [finding.kind for finding in memory_findings(answers(leaking))] == ["memory", "files"]
+    assert [finding.partition(":")[0] for finding in memory_findings(answers(leaking))] == [
+        "memory",
+        "files",
+    ]
 
 
-def test_page__lists_findings() -> None:
-    text = page.page(
-        {"rounds": {"epochs": 2}, "events": {"commands": 3}},
-        [Finding(7, "epochs", "other batches"), Finding(-1, "memory", "grew by 99 of 100 MiB")],
-        answers([1024.0] * 60, files=0),
-        seed=4,
-        minutes=5,
-        rounds=2,
-        forms=6,
-    )
+def test_memory_table__says_how_much_it_grew() -> None:
+    table = memory_table(answers([1024.0] * 60, files=0))
 
-    assert "5 minutes, 2 rounds, 3 commands, seed 4" in text
-    assert "* round 7, epochs: other batches\n* memory: grew by 99 of 100 MiB" in text
-    assert "| epochs | 2 |" in text
-    assert "grew by 0.0 MiB over 45 answers" in text.replace("\n", " ")
+    assert "grew by 0.0 MiB over 45 answers" in table.about
+    assert table.rows[0][:2] == (1, "1")
+    assert "2 answers are too few" in memory_table(answers([1024.0] * 2)).about
 
 
 def test_damage__changes_the_folder(tmp_path: Path) -> None:
@@ -127,14 +120,14 @@ def test_round__reports_its_own_error_and_cleans_up(
         yield "no manifest"
         raise RuntimeError(f"conll-0: Warning: x\nerror: {soak.scratch}/train.tsv: is gone")
 
-    monkeypatch.setattr(program, "_draw_round", lambda _: play)
+    monkeypatch.setattr(rounds, "draw_round", lambda _: play)
 
-    kind, findings = program._round(Soak(tmp_path, Reader(tmp_path / "err")), 0, 7)
+    kind, findings = rounds.play_round(Soak(tmp_path, Reader(tmp_path / "err")), 0, 7)
 
     assert kind == "play"
     assert findings == [
-        Finding(7, "play", "no manifest"),
-        Finding(7, "play", "RuntimeError: error: …/train.tsv: is gone"),
+        "round 7, play: no manifest",
+        "round 7, play: RuntimeError: error: …/train.tsv: is gone",
     ]
     assert not (tmp_path / "round").exists()
 

@@ -14,7 +14,7 @@ import benchmarks
 import experiments
 from benchmarks import __main__ as suite
 from benchmarks import faults, harness, inputs, report
-from benchmarks.harness import Results, Row
+from benchmarks.harness import Results, Row, Table
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.pipeline import read
 from tests.made import build
@@ -39,7 +39,7 @@ def test_modules__import_existing_names(module: str) -> None:
 
 
 def test_topics__are_modules_that_run() -> None:
-    for topic in suite.TOPICS:
+    for topic in (*suite.TOPICS, *suite.PAGES):
         assert f"benchmarks.{topic}" in MODULES
 
 
@@ -136,7 +136,7 @@ def test_main__keeps_other_topics_if_one_fails(
     }
     earlier = Results(rows=[Row(name="encode words", what="who", unit="words", ours=4)])
     (tmp_path / "benchmarks").mkdir()
-    (tmp_path / report.PAGE).parent.mkdir(parents=True)
+    (tmp_path / report.SPEED).parent.mkdir(parents=True)
     report.store("encode", earlier, root=tmp_path)
     topics = {"reading": "Reading", "encode": "Encoding", "loss": "Loss"}
     monkeypatch.setattr(suite, "TOPICS", topics)
@@ -146,7 +146,7 @@ def test_main__keeps_other_topics_if_one_fails(
 
     code = suite.main([], root=tmp_path)
 
-    page = (tmp_path / report.PAGE).read_text(encoding="utf-8")
+    page = (tmp_path / report.SPEED).read_text(encoding="utf-8")
     assert code == 1
     assert "| read words | words | 2 M |" in page
     assert "| encode words | words | 4 |" in page
@@ -154,20 +154,20 @@ def test_main__keeps_other_topics_if_one_fails(
     assert (
         capsys.readouterr()
         .err.strip()
-        .endswith("failed: encode; the errors stand above, their earlier rows stay")
+        .endswith("failed: encode; see above, without results the earlier ones stay")
     )
 
 
 def test_main__stores_nothing_of_a_try(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = Row(name="read words", what="who", unit="words", ours=2e6)
+    row = Row(name="encode words", what="who", unit="words", ours=2e6)
     (tmp_path / "benchmarks").mkdir()
     monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
 
-    assert suite.main(["reading", "--try"], root=tmp_path) == 0
+    assert suite.main(["encode", "--try"], root=tmp_path) == 0
 
-    assert "| read words | words | 2 M |" in capsys.readouterr().out
+    assert "| encode words | words | 2 M |" in capsys.readouterr().out
     assert not list((tmp_path / "benchmarks").iterdir())
 
 
@@ -176,7 +176,7 @@ def test_main__succeeds_if_a_peer_is_absent(
 ) -> None:
     row = harness.left_out("count n-grams", f"No module named '{NOWHERE}'")
     (tmp_path / "benchmarks").mkdir()
-    (tmp_path / report.PAGE).parent.mkdir(parents=True)
+    (tmp_path / report.SPEED).parent.mkdir(parents=True)
     monkeypatch.setattr(suite, "TOPICS", {"ngrams": "N-grams"})
     monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
 
@@ -186,8 +186,66 @@ def test_main__succeeds_if_a_peer_is_absent(
 def test_main__lists_the_topics_if_a_name_is_unknown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert suite.main(["encod"]) == 2
-    assert "topics: expected some of reading, encode, build, masking" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        suite.main(["encod"])
+
+    assert "topics: expected some of encode, build, masking" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["faults", "--set", "kill=2"], "expected one of kills, seed, engines, rounds, got 'kill'"),
+        (["encode", "--set", "kills=2"], "expected one topic with a page, of growth, faults"),
+        (["faults", "soak", "--set", "seed=2"], "expected one topic with a page, of growth"),
+    ],
+)
+def test_main__refuses_options_of_no_topic(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        suite.main(arguments)
+
+    assert f"--set: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "is_stored"),
+    [
+        (Results(tables=[Table(header=("n",), rows=[(1,)], align="r")]), 0, True),
+        (Results(tables=[Table(header=("n",), rows=[(1,)], align="r")], failures=["x"]), 1, True),
+        (harness.AbsentError("not installed here"), 0, False),
+    ],
+    ids=["sound", "a failure", "absent"],
+)
+def test_main__runs_a_topic_with_a_page(
+    found: Results | Exception,
+    code: int,
+    is_stored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = []
+
+    def run(_: object, scratch: Path, *, kills: int = 9) -> Results:
+        asked.append((scratch.is_dir(), kills))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    module = types.ModuleType("benchmarks.made_up")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "benchmarks.made_up", module)
+    monkeypatch.setattr(suite, "PAGES", {"made_up": ("Made up", "docs/results/made_up.md")})
+    for name in ("benchmarks", "docs/results"):
+        (tmp_path / name).mkdir(parents=True)
+
+    assert suite.main(["made_up", "--set", "kills=2"], root=tmp_path) == code
+
+    assert asked == [(True, 2)]
+    assert (tmp_path / "docs" / "results" / "made_up.md").is_file() == is_stored
+    assert is_stored or "made_up: left out: not installed here" in capsys.readouterr().err
 
 
 def test_careless__builds_the_same_folder_without_its_precautions(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def pipeline_of(
     *,
     source: dict[str, object] | None = None,
     encode: dict[str, object] | None = None,
+    annotate: dict[str, object] | None = None,
     **options: Any,
 ) -> Pipeline:
     """Return the pipeline of this corpus: shards of several units, by a term table.
@@ -68,6 +69,7 @@ def pipeline_of(
         inputs: The input folder, beside the held-out folder.
         source: Other options of the source.
         encode: Other options of the encoder.
+        annotate: Other options of the annotator.
         options: Other options of `made.pipeline_of`.
     """
     options = {"segment": "clinical", "unit_bytes": SHARD_BYTES, **options}
@@ -86,6 +88,7 @@ def pipeline_of(
             "table": str(made.SAMPLE / "concepts.csv"),
             "labels": ["Treatment", "Disease", "Symptom"],
             "context": True,
+            **(annotate or {}),
         },
         encode={"join": "document", "keep_text": True, **(encode or {})},
         **options,

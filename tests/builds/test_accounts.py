@@ -49,6 +49,39 @@ def test_build__sets_aside_and_counts_a_repeated_id(unit_bytes: int, tmp_path: P
     assert kept == [str(n) for n in range(7)]
 
 
+@pytest.mark.parametrize("unit_bytes", [1, 90, 1 << 20])
+def test_build__sets_aside_training_documents_of_few_terms(unit_bytes: int, tmp_path: Path) -> None:
+    def row(name: str, text: str, *spans: tuple[int, int]) -> dict[str, Any]:
+        entities = [{"start": start, "end": end, "label": "Gene"} for start, end in spans]
+        return {"id": name, "text": text, "entities": entities}
+
+    rows = (
+        row("half", "kinase inhibitors", (0, 6)),
+        row("none", "inhibitors of kinase"),
+        row("third", "of kinase inhibitors", (3, 9)),
+        row("quarter", "inhibitors of the kinase", (18, 24)),
+        row("bare", " \u200b "),
+    )
+    jsonl(tmp_path / "in", "train.jsonl", *rows)
+    inputs = jsonl(tmp_path / "in", "test.jsonl", row("other", "inhibitors of it"))
+    pipeline = json_pipeline(
+        annotate={"min_term_share": 1 / 4}, encode={"max_tokens": 8}, unit_bytes=unit_bytes
+    )
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline)
+
+    shards = load(tmp_path / "out")
+    assert [row["doc_id"] for row in shards["train"]] == ["half", "third"]
+    assert [row["doc_id"] for row in shards["test"]] == ["other"]  # evaluation stays whole
+    assert [line["id"] for line in lines_of(tmp_path / "out")] == ["none", "quarter", "bare"]
+    train = manifest.splits["train"]
+    few = "the share of its tokens in mentions is below annotate.min_term_share"
+    assert train.set_aside[few] == 2
+    assert train.left_out == {f"in documents set aside: {few}": 1}
+    assert (train.read, train.written, train.given_mentions, train.mentions) == (5, 2, 3, 2)
+    assert verify(tmp_path / "out")[1] == []
+
+
 def test_build__sets_aside_documents_without_tokens(tmp_path: Path) -> None:
     rows = {"id": "a", "text": "kinase"}, {"id": "b", "text": " \u200b "}, "{broken"
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)

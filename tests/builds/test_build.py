@@ -188,6 +188,7 @@ OTHERS: list[Any] = [
     (with_options(encode={"max_tokens": 77}), "pipeline.encode.max_tokens"),
     (with_options(unit_bytes=9000), "pipeline.shard.input_bytes"),
     (with_options(segment="whole"), "pipeline.segment.use"),
+    (with_options(annotate={"min_term_share": 0.1}), "pipeline.annotate.min_term_share"),
     (with_options(source={"duplicates": "keep"}), "pipeline.source.duplicates"),
     (with_options(source={"decontaminate": []}), "pipeline.source.decontaminate"),
     (with_another_held_out_folder, "pipeline.source.decontaminate"),

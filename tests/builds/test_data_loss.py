@@ -20,7 +20,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.source.reading.records import WITHDRAWN
 from tests import made
-from tests.builds.inputs import conll, jsonl
+from tests.builds.inputs import jsonl
 from tests.stats.test_overlap import folder_of
 from tests.support.build_tasks import Interruption, interrupt, tasks_run
 
@@ -287,12 +287,6 @@ def set_aside(read: int, *reasons: Reason) -> Outcome:
     return Outcome(counts=counts, set_aside=aside, labels=[], unwanted=[], doc_labels=[])
 
 
-def test_check_set_aside__ignores_rules_of_the_pipeline() -> None:
-    reasons = [*[Reason("asked for", is_rule=True)] * 95, *[Reason("a loss")] * 5]
-
-    check_set_aside(pipeline(), "train", [set_aside(100, *reasons)])
-
-
 @pytest.mark.parametrize(
     ("options", "equal", "is_repeated"),
     [({"max_loss": 1}, {"max_loss": 0.5}, False), ({"id_column": ""}, {"id_column": ""}, True)],
@@ -332,13 +326,3 @@ def test_build__restarted_build_has_no_shards_of_the_previous_one(
     assert (manifest.splits["train"].written, manifest.splits["train"].aside) == (10, 0)
     assert {row["doc_id"] for row in load(out)["train"]} == {row["id"] for row in mended}
     assert [path.name for path in (out / "train").glob("*.arrow")] == ["data-00000-of-00001.arrow"]
-
-
-def test_build__accepts_a_corpus_without_mentions_on_request(tmp_path: Path) -> None:
-    inputs = conll(tmp_path / "in", "train.tsv", "kinase/O")
-
-    none = pipeline(use="conll", annotate={"use": "none"})
-    manifest = made.built(tmp_path / "out", inputs, none)
-
-    assert manifest.labels == ()
-    assert [*load(tmp_path / "out")["train"][0]["bio"]] == [0, 0, 0]

@@ -15,7 +15,7 @@ import pytest
 import mslm_data as md
 from mslm_data.api.loading import load
 from mslm_data.builds.verify import verify
-from mslm_data.errors import BuildError, ShardError
+from mslm_data.errors import BuildError
 from tests import made
 from tests.builds.inputs import jsonl, lines_of
 from tests.shard.damage import edit_manifest
@@ -68,6 +68,14 @@ def test_build__keeps_the_label_of_each_document(tmp_path: Path, unit_bytes: int
     assert labels_of(tmp_path / "out", "test") == {"a": "yes", "b": "no"}
     assert manifest.splits["train"].sequences > len(expected) + 2
     assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__shows_the_labels_of_documents(built: Path) -> None:
+    shards = load(built)
+
+    assert repr(shards).endswith("; labels of documents 'maybe', 'no', 'yes')")
+    assert "labels of documents: maybe, no, yes" in shards._repr_html_()
+    assert "* Labels of documents: maybe, no, yes" in (built / "README.md").read_text()
 
 
 def test_build__accepts_integers_with_names(tmp_path: Path) -> None:
@@ -141,13 +149,6 @@ def test_batches__return_the_labels(built: Path, one_build: Path) -> None:
     assert batch["doc_labels"].tolist() == [of_key[key] for key in batch["keys"].tolist()]
     (bare,) = md.Batches(load(one_build)["test"], token, batch_size=1000)
     assert "doc_labels" not in bare
-
-
-def test_load__rejects_repeated_labels(built: Path) -> None:
-    edit_manifest(built, lambda manifest: manifest.update(doc_labels=["no", "no", "yes"]))
-
-    with pytest.raises(ShardError, match="different doc_labels"):
-        load(built)
 
 
 def test_verify__detects_labels_out_of_range(built: Path) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mslm_data.builds import plan, scan
-from mslm_data.builds.tasks import BuildUnit, Cut, Digest, FindDrops, ReadUnit, Task
-from mslm_data.errors import BuildError
+from mslm_data.builds.tasks import BuildUnit, Cut, Digest, FindDrops, ReadUnit
 from tests import made
 from tests.builds import everything
 from tests.builds.inputs import jsonl
-from tests.support.build_tasks import at_task, tasks_run
+from tests.support.build_tasks import tasks_run
 
 PARTS = [(number, 4) for number in range(1, 5)]
 
@@ -80,61 +75,3 @@ def test_build__only_the_first_part_looks_at_all_documents(corpus: Path, tmp_pat
         kinds.append({type(task) for task in tasks} & {Cut, ReadUnit, FindDrops})
 
     assert kinds == [{Cut, ReadUnit, FindDrops}, set(), set(), set()]
-
-
-def test_build__parts_that_start_together_plan_once(
-    corpus: Path,
-    expected: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plan, "UNIT_BYTES", everything.UNIT_BYTES)
-    out = tmp_path / "out"
-
-    def wait(task: Task) -> None:
-        if isinstance(task, Cut):
-            time.sleep(0.2)  # the others wait for the plan
-
-    with tasks_run(before=wait) as tasks, ThreadPoolExecutor() as pool:
-        parts = [pool.submit(everything.build, corpus, out, part=part) for part in PARTS]
-        assert [part.result() for part in parts] == [None] * 4
-
-    kinds = Counter(type(task) for task in tasks)
-    assert kinds[Cut] == kinds[FindDrops] == 1
-    everything.build(corpus, out)
-    assert made.tree(out) == expected
-
-
-@pytest.mark.parametrize("kind", [ReadUnit, BuildUnit])
-@pytest.mark.parametrize("part", [None, (1, 2)])
-def test_build__waits_for_no_build_of_the_whole_folder(
-    part: tuple[int, int] | None,
-    kind: type[Any],
-    corpus: Path,
-    expected: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mslm_data.builds.folder._PATIENCE_S", 0)
-    out = tmp_path / "out"
-
-    def build_another() -> None:
-        with pytest.raises(BuildError, match="another build is running in this folder; wait for"):
-            everything.build(corpus, out, part=part)
-
-    with at_task(kind, 1, build_another):
-        everything.build(corpus, out)
-
-    assert made.tree(out) == expected
-
-
-def test_build__other_parts_run_while_one_builds(
-    corpus: Path, expected: dict[str, bytes], tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-
-    with at_task(BuildUnit, 1, lambda: everything.build(corpus, out, part=(2, 2))):
-        everything.build(corpus, out, part=(1, 2))
-
-    everything.build(corpus, out)
-    assert made.tree(out) == expected

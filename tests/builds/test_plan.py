@@ -16,7 +16,6 @@ from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.pipeline import read
 from tests import made
-from tests.builds import everything
 
 NCBI = made.SAMPLE / "ncbi-disease"
 
@@ -69,23 +68,6 @@ def test_plan_build__groups_small_files(tmp_path: Path) -> None:
         ["train-c.tsv"],
     ]
     assert [unit.bytes for unit in units] == [2 * size, size]
-
-
-def test_build__keeps_a_plan_without_the_folders_of_inputs(
-    expected: dict[str, bytes], tmp_path: Path
-) -> None:
-    """So parts of it may run on machines that see the inputs elsewhere."""
-    inputs = everything.write(tmp_path)
-    everything.build(inputs, tmp_path / "out", part=(1, 2))
-
-    plan_file = tmp_path / "out" / ".build" / "plan.json"
-    assert str(inputs).encode() not in plan_file.read_bytes()
-    (tmp_path / "other").mkdir()
-    moved = inputs.rename(tmp_path / "other" / "in")
-    (tmp_path / "held_out").rename(tmp_path / "other" / "held_out")
-    everything.build(moved, tmp_path / "out")
-
-    assert made.tree(tmp_path / "out") == expected
 
 
 # Inputs that cannot be built ----------------------------------------------------------------------

@@ -20,21 +20,18 @@ def fail_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(md, "build", build)
 
 
-def test_doctor__lists_versions_and_masks_a_batch() -> None:
-    done = run("doctor", "--json")
-    found = done.json
+def test_doctor__lists_versions_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_build(monkeypatch)
 
-    assert (done.code, found["ok"], found["error"]) == (0, True, None)
+    found = run("doctor", "--json").json
+
     assert found["version"] == md.__version__
     assert found["packages"]["numpy"] == importlib.metadata.version("numpy")
     assert found["extras"]["hf"].keys() == {"accelerate", "torch", "transformers"}
     assert not {"test", "docs", "all"} & found["extras"].keys()
-    assert 1 <= found["cpus"]["workers"] <= found["cpus"]["usable"]
-    assert 1 <= found["batch"]["rows"] <= 8
-    assert 0 < found["batch"]["masked_tokens"] < found["batch"]["tokens"]
 
 
-def test_doctor__explains_how_to_install_a_missing_extra(
+def test_doctor__explains_how_to_install_a_missing_extra_and_why_no_batch_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     installed = importlib.metadata.version
@@ -47,19 +44,13 @@ def test_doctor__explains_how_to_install_a_missing_extra(
     monkeypatch.setattr(importlib.metadata, "version", version)
     fail_to_build(monkeypatch)
 
-    lines = run("doctor").out.splitlines()
-
-    assert "ray        ray (missing); pip install 'mslm-data[ray]'" in lines
-    assert f"vocab      wordfreq {installed('wordfreq')}" in lines
-
-
-def test_doctor__explains_why_no_batch_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_to_build(monkeypatch)
-
     done = run("doctor")
 
+    lines = [line.split() for line in done.out.splitlines()]
     assert done.code == 1
-    assert done.out.endswith("batch      failed: ImportError: Numba needs NumPy 2.3 or less\n")
+    assert ["ray", "ray", "(missing);", "pip", "install", "'mslm-data[ray]'"] in lines
+    assert ["vocab", "wordfreq", installed("wordfreq")] in lines
+    assert done.out.endswith("  failed: ImportError: Numba needs NumPy 2.3 or less\n")
 
 
 def test_doctor__explains_how_to_fix_an_unwritable_cache(
@@ -89,9 +80,7 @@ def test_doctor__does_not_show_the_home_folder(
     assert "jdoe" not in done.out
 
 
-def test_doctor__works_without_package_metadata(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_doctor__works_without_package_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     def requires(name: str) -> NoReturn:
         raise importlib.metadata.PackageNotFoundError(name)
 

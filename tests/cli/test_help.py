@@ -9,6 +9,8 @@ import click
 import pytest
 
 from mslm_data.cli import cli as program
+from mslm_data.mask.table import default_options
+from tests.cli.running import run
 
 
 def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -59,7 +61,8 @@ def test_help__each_option_has_a_complete_description(name: str) -> None:
         assert option.help[0].isupper(), option.name
 
 
-def test_pmi__help_states_differences_from_the_paper() -> None:
-    text = " ".join((COMMANDS["vocab pmi"].help or "").split())
+def test_help__has_the_default_rates_of_joint() -> None:
+    text = " ".join(run("mask-stats", "--help").out.split())
 
-    assert "if the folder's vocabulary is cased" in text
+    for name in ("elm", "blm"):
+        assert f"[default: the strategy's; joint: {default_options('joint')[name]}; " in text

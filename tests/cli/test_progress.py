@@ -49,7 +49,7 @@ def test_showing__does_not_count_bytes_of_an_interrupted_build(
     assert rates == ["0.0", "0.0"]
 
 
-def test_showing__shows_no_rate_for_few_bytes(
+def test_showing__shows_few_bytes_in_kilobytes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0)
@@ -59,9 +59,27 @@ def test_showing__shows_no_rate_for_few_bytes(
         show(of_build(0, total=40_000))
         show(of_build(12_000, total=40_000))
 
-    said = capsys.readouterr().err
-    assert "sample: 12 of 40 kB; " in said
-    assert not re.findall("MB|s left", said)
+    assert re.search(
+        r"sample: 12 of 40 kB, [\d,]+ kB/s, [\d,]+ s left; 0 documents, 0/2 work units\n",
+        capsys.readouterr().err,
+    )
+
+
+def test_counting__shows_rate_and_time_left_of_this_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0, 0, 0, 10, 10])  # made, first amount twice, second amount twice
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
+
+    with counting("scores", "tokens") as count:
+        count(5_000, 9_000)
+        count(6_000, 9_000)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "scores: 5,000 of 9,000 tokens, 0 tokens/s",
+        "scores: 6,000 of 9,000 tokens, 100 tokens/s, 30 s left",
+    ]
 
 
 def of_build(done: int, total: int = 100_000_000) -> Progress:

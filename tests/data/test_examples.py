@@ -80,19 +80,6 @@ def test_examples__of_no_rows() -> None:
     assert columns_of(made) == [[]] * 7
 
 
-def test_examples__masks_depend_on_the_key_and_not_on_other_rows() -> None:
-    strategy = md.strategy("joint", elm=0.5, blm=0.25)
-    rows = {"lengths": [40, 60], "keys": [5, 6], "spans": [[(0, 4), (9, 11)], [(50, 60)]]}
-
-    together = strategy.plan(md.examples(**rows), seed=3)
-
-    assert len(together.kinds.values) == 100
-    assert (together.kinds.values > 0).any()
-    for row in range(2):
-        alone = md.examples(**{name: [values[row]] for name, values in rows.items()})
-        assert strategy.plan(alone, seed=3).kinds.tolist() == [together.kinds.tolist()[row]]
-
-
 def test_examples__take_and_concatenate_move_all_columns() -> None:
     made = md.examples([4, 0, 2], keys=[7, 8, 9], spans=[[(1, 3)], [], [(0, 1)]])
 

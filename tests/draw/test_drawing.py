@@ -256,7 +256,7 @@ def test_notebook_html__needs_nothing_from_elsewhere() -> None:
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(
     ("ink", "ground"),
-    [("ink", ground) for ground in ("page", "card", "note", "heat", "grid", "elm-back", "blm-back")]
+    [("ink", ground) for ground in ("page", "card", "note", "heat", "elm-back", "blm-back")]
     + [("soft", "page"), ("soft", "card")],
 )
 def test_style_sheet__text_can_be_read(ink: str, ground: str, theme: int) -> None:

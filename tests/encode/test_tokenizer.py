@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import processors
+from tokenizers import models, processors
 
 from mslm_data.data.document import Document
 from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer, parse_tokenizer
@@ -167,6 +167,28 @@ def test_load__reads_names_of_special_tokens_from_other_files(
         1,
     )
     assert {len(CASED), len(CASED) + 1} <= set(tokenizer.ids.special)
+
+
+def test_load__reads_sentinels_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    size = len(made.t5().core.get_vocab())
+    (tmp_path / "tokenizer.json").write_text(made.t5().json)
+
+    tokenizer = load_tokenizer(str(tmp_path))
+
+    # T5's sentinel 0 has the last id of its vocabulary.
+    assert tokenizer.ids.sentinels == tuple(range(size - 1, size - 11, -1))
+    assert set(tokenizer.ids.sentinels) < set(tokenizer.ids.special)
+    assert tokenizer.config()["additional_special_tokens"] == [
+        f"<extra_id_{number}>" for number in range(10)
+    ]
+
+
+def test_load__reads_sentinels_named_as_in_mt5_up_to_a_missing_number(tmp_path: Path) -> None:
+    names = [f"\u2581<extra_id_{number}>" for number in (0, 1, 3)]
+
+    tokenizer = load_tokenizer(str(vocab_file(tmp_path, [*CASED, *names])))
+
+    assert tokenizer.ids.sentinels == (len(CASED), len(CASED) + 1)
 
 
 def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
@@ -335,3 +357,14 @@ def test_load__recognises_the_case_of_real_vocabularies(
 
     assert ("The" in tokens(tokenizer, "The tumor")) is cased
     assert tokenizer.ids.special == special
+
+
+def test_parse_tokenizer__pieces_with_usual_names_are_text_if_tokens_were_added() -> None:
+    """Qwen 3 has pieces named <s> and <unk>, and neither such token."""
+    core = tokenizers.Tokenizer(models.BPE({"a": 0, "<s>": 1, "<unk>": 2, "<|end|>": 3}, []))
+    plain = parse_tokenizer(core.to_str()).ids
+    core.add_special_tokens(["<|end|>"])
+    ids = parse_tokenizer(core.to_str(), {"eos": "<|end|>"}).ids
+
+    assert (plain.bos, plain.unk) == (1, 2)
+    assert (ids.bos, ids.unk, ids.eos) == (-1, -1, 3)

@@ -29,13 +29,18 @@ def found_and_expected(
     documents = Documents.from_documents([Document(id="", text=text) for text in texts])
     each_whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
     layout = lay_out(documents, each_whole, WordTable(tokenizer))
-    (found,) = WordStarts.from_tokenizer(tokenizer).find_first_tokens(layout.ids[None])
+    word_starts = WordStarts.from_tokenizer(tokenizer)
+    rows = np.split(layout.ids, layout.offsets[1:-1])
+    found = np.concatenate([word_starts.find_first_tokens(row[None])[0] for row in rows])
     return found, layout.heads
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
 def test_find_first_tokens__equal_those_of_the_text(name: str) -> None:
-    found, expected = found_and_expected(made.TOKENIZERS[name](), TEXTS)
+    # The Unigram has no line break, which it encodes as an unknown letter.
+    texts = TEXTS if name != "unigram" else tuple(" ".join(text.split()) for text in TEXTS)
+
+    found, expected = found_and_expected(made.TOKENIZERS[name](), texts)
 
     assert not expected.all()
     assert found.tolist() == expected.tolist()

@@ -102,8 +102,8 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         at_once.append(sum(map(len, texts)))
         return encoded(table, texts)
 
-    for name, value in {"_LONGEST": 12, "_AT_ONCE": 24}.items():
-        monkeypatch.setattr(word_table, name, value)
+    monkeypatch.setattr(word_table, "_LONGEST", 12)
+    monkeypatch.setattr("mslm_data.encode.tokenizer.AT_ONCE", 24)
     monkeypatch.setattr(WordTable, "_encoded_at_once", counted)
     return at_once
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ def verified(file: str) -> Check:
 
     def check(at: Path) -> None:
         manifest, problems = verify(at)
-        said = json.dumps(problems)
+        said = json.dumps(problems, default=asdict)
         assert CANARY not in said, "the text is in a problem"
         same = (at / file).read_bytes() == folder()[file]
         if same:
@@ -217,7 +218,7 @@ def blessed(at: Path) -> None:
     }
     (at / "manifest.json").write_text(json.dumps(value))
     _, problems = verify(at)
-    assert CANARY not in json.dumps(problems), "the text is in a problem"
+    assert CANARY not in json.dumps(problems, default=asdict), "the text is in a problem"
     try:
         read_rows(at)
     except MslmDataError:

@@ -6,11 +6,12 @@ import functools
 import gzip
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +23,48 @@ from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from tests import made
 from tests.generate import IDS, fixed_examples
+from tests.source.cases import CASES, content
+from tests.source.formats import fixtures
 
-CANARY = "Zqcanary"
+CANARY = "Zqcan"
 """Word in the text of each corpus."""
 LABELS = ("Disease",)
 ROWS = 12
 Tagged = list[tuple[str, str]]
+
+
+@functools.cache
+def corpus(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the files of a source's small corpus and its options, with the canary in place of a word.
+
+    The longest word of the texts is replaced everywhere, so that offsets stay right.
+    """
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        fixture = fixtures.fixture(name, folder)
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    texts = " ".join(text for of in fixture.expected.values() for _, text, _ in of)
+    whole = b" ".join(files.values()).decode("utf-8", "replace")
+    word = max((word for word in re.findall("[a-zA-Z]+", texts) if word in whole), key=len)
+    assert len(word) >= len(CANARY), f"{name}: no word is as long as the canary"
+
+    canary = CANARY.ljust(len(word), "z").encode()
+    return {file: data.replace(word.encode(), canary) for file, data in files.items()}, dict(
+        fixture.options
+    )
+
+
+def cases(name: str, options: Mapping[str, Any], suffix: str) -> list[bytes]:
+    """Return the files of a source's cases that have these options, and a suffix."""
+    found = []
+    for path in sorted((CASES / name).glob("*.json")):
+        group = json.loads(path.read_text(encoding="utf-8"))
+        for case in ({**group, **case} for case in group["cases"]):
+            is_alike = case.get("options", {}) == options and case.get("file", "").endswith(suffix)
+            if "text" in case and is_alike:
+                found.append(content(case["text"]))
+    return found
 
 
 @functools.cache
@@ -70,64 +107,6 @@ def conll(*, mark: str = "", separator: str = "\t", columns: int = 2) -> bytes:
     return "\n".join(blocks).encode()
 
 
-def pico() -> bytes:
-    """Return rows in the format of EBM-NLP's scripts."""
-    rows = "\n".join(
-        "".join(f"{word}\t{'N' if tag == 'O' else 'P'}\n" for word, tag in s) for s in sentences()
-    )
-    return f"-DOCSTART- (11)\n\n{rows}".encode()
-
-
-REST = "\t_" * 7
-
-
-def conllu(*, mark: bool = False) -> bytes:
-    """Return rows of ten columns, with tags and brackets in the last."""
-    blocks = []
-    for number, sentence in enumerate(sentences()):
-        rows = [
-            f"{place}\t{word}{REST}\tNER={tag}|Entity=(e{place}-x)\n"
-            for place, (word, tag) in enumerate(sentence, start=1)
-        ]
-        blocks.append(f"# newdoc id = d{number}\n" * mark + f"# sent_id = {number}\n")
-        blocks += [f"1-2\t{CANARY}{REST}\tSpaceAfter=No\n", *rows, "\n"]
-    return "".join(blocks).encode()
-
-
-def token_table(separator: str) -> bytes:
-    """Return a row per token, with the number of the sentence in its first row."""
-    rows = [
-        separator.join([str(number) if not place else "", word.replace(",", ";"), tag])
-        for number, sentence in enumerate(sentences())
-        for place, (word, tag) in enumerate(sentence)
-    ]
-    return "\n".join([separator.join(["Sentence #", "Word", "Tag"]), *rows, ""]).encode()
-
-
-def brackets() -> bytes:
-    """Return rows with the brackets of CoNLL-2012, and comments."""
-    rows = conll().decode().replace("\tO\n", "\t*\n").replace("\tB-Disease\n", "\t(Disease)\n")
-    return ("# sent_id = 1\n" + rows.replace("\tI-Disease\n", "\t*\n")).encode()
-
-
-def plain() -> bytes:
-    """Return lines of text, with a blank line after every second line."""
-    return "".join(
-        f"{text}\n" + "\n" * (number % 2) for number, (text, _) in enumerate(documents())
-    ).encode()
-
-
-def inline(start: str, end: str) -> bytes:
-    """Return lines of text in which mentions are between a start and an end."""
-    lines = []
-    for text, mentions in documents():
-        line = text
-        for a, b in reversed(mentions):
-            line = f"{line[:a]}{start}{line[a:b]}{end}{line[b:]}"
-        lines.append(f"{line}\n")
-    return "\n".join(lines).encode()
-
-
 def pubtator() -> bytes:
     records = []
     for number, (text, mentions) in enumerate(documents(), start=100):
@@ -135,84 +114,6 @@ def pubtator() -> bytes:
         rows = [f"{number}\t{a}\t{b}\t{text[a:b]}\tDisease\tD00{number}" for a, b in mentions]
         records.append("\n".join([f"{number}|t|{title}", f"{number}|a|{CANARY}{rest}", *rows]))
     return "\n\n".join(records).encode() + b"\n"
-
-
-def bioc() -> bytes:
-    parts = [
-        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
-    ]
-    for number, (text, mentions) in enumerate(documents()):
-        notes = "".join(
-            f'\n  <annotation id="{i}"><infon key="type">Disease</infon><infon key="identifier">D{i}</infon>'
-            f'<location offset="{a}" length="{b - a}"/><text>{escape(text[a:b])}</text></annotation>'
-            for i, (a, b) in enumerate(mentions)
-        )
-        after = len(text) + 1
-        parts.append(
-            f"<document><id>d{number}</id>\n <passage><offset>0</offset><text>{escape(text)}</text>{notes}\n </passage>"
-            f"<passage><offset>{after}</offset><sentence><offset>{after}</offset><text>{CANARY} more.</text></sentence>"
-            f"</passage></document>"
-        )
-    return "\n".join([*parts, "</collection>\n"]).encode()
-
-
-def brat() -> tuple[bytes, bytes]:
-    """Return a text and its annotations."""
-    text = "\n".join(text for text, _ in documents())
-    begin, rows = 0, []
-    for of, mentions in documents():
-        rows += [(begin + a, begin + b) for a, b in mentions]
-        begin += len(of) + 1
-    lines = [f"T{i}\tDisease {a} {b}\t{text[a:b]}" for i, (a, b) in enumerate(rows, start=1)]
-    lines += [
-        f"T90\tDisease 0 3;6 9\t{text[0:3]} {text[6:9]}",
-        "R1\tOf Arg1:T1 Arg2:T2",
-        f"#1\tNote T1\t{CANARY}",
-    ]
-    return text.encode(), "\n".join(lines).encode() + b"\n"
-
-
-def offsets() -> tuple[bytes, bytes]:
-    """Return a table of mentions and a table of the texts."""
-    rows = ["pmid\tlabel\tstart\tend\ttext\tcode"]
-    texts = ["pmid\ttitle\tabstract"]
-    for number, (text, mentions) in enumerate(documents()):
-        title, _, rest = text.partition(f" {CANARY}")
-        texts.append(f"{number}\t{title}\t{CANARY}{rest}")
-        rows += [f"{number}\tDisease\t{a}\t{b}\t{text[a:b]}\tC{a}" for a, b in mentions]
-    return "\n".join(rows).encode() + b"\n", "\n".join(texts).encode() + b"\n"
-
-
-def i2b2() -> tuple[bytes, bytes]:
-    """Return a text with a sentence per line, and its concepts."""
-    lines, rows = [], []
-    for number, sentence in enumerate(sentences(), start=1):
-        lines.append(" ".join(word for word, _ in sentence))
-        rows += [
-            f'c="{word.lower()}" {number}:{i} {number}:{i}||t="problem"'
-            for i, (word, tag) in enumerate(sentence)
-            if tag != "O"
-        ]
-    return "\n".join(lines).encode() + b"\n", "\n".join(rows).encode() + b"\n"
-
-
-def i2b2_tags() -> bytes:
-    """Return a text with offset tags."""
-    text, mentions = documents()[0]
-    tags = "".join(
-        f'<DISEASE id="P{a}" start="{a}" end="{b}" text="{escape(text[a:b])}" TYPE="Disease" />\n'
-        for a, b in mentions
-    )
-    return f"<i2b2>\n<TEXT><![CDATA[{text}]]></TEXT>\n<TAGS>\n{tags}</TAGS>\n</i2b2>\n".encode()
-
-
-def i2b2_records() -> bytes:
-    """Return records with inline elements."""
-    records = []
-    for number, sentence in enumerate(sentences()):
-        words = (escape(w) if t == "O" else f'<PHI TYPE="X">{escape(w)}</PHI>' for w, t in sentence)
-        records.append(f'<RECORD ID="{number}">\n<TEXT>{" ".join(words)}</TEXT>\n</RECORD>\n')
-    return f"<ROOT>\n{''.join(records)}</ROOT>\n".encode()
 
 
 @functools.cache
@@ -231,55 +132,6 @@ def docbin(*, level: int) -> bytes:
         doc.spans["sc"] = list(doc.ents)
         docs.append(doc)
     return zlib.compress(zlib.decompress(DocBin(docs=docs).to_bytes()), level)
-
-
-@functools.cache
-def cas(form: str) -> tuple[bytes, bytes]:
-    """Return a text with its mentions as XMI or JSON, and the type system."""
-    from tests.source.formats.fixtures.cas import cas as made_of
-
-    text, mentions = documents()[0]
-    text = f"{text} \U0001f600\n"
-    named = [(a, b, "Person", "Disease", f"C{a}") for a, b in mentions]
-    made = made_of(text, [(0, len(text) - 1)], named)
-    data = made.to_xmi() if form == "xmi" else made.to_json()
-    assert isinstance(data, str)
-    return data.encode(), made.typesystem.to_xml().encode()
-
-
-def webanno() -> bytes:
-    """Return sentences in INCEpTION's export, with a second layer and mentions of several tokens."""
-    out = (
-        "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Other|ROLE_a:b_c|d\n"
-        "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n\n"
-    )
-    place = 0
-    for number, sentence in enumerate(sentences(), start=1):
-        out += f"\n#Text={' '.join(word for word, _ in sentence)}\n"
-        for token, (word, tag) in enumerate(sentence, start=1):
-            cells = "_\t_" if tag == "O" else f"*[{number}]\tDis\\_ease[{number}]"
-            out += f"{number}-{token}\t{place}-{place + len(word)}\t{word}\t_\t_\t{cells}\t\n"
-            place += len(word) + 1
-    return out.encode()
-
-
-def bc2gm() -> tuple[bytes, bytes]:
-    """Return sentences and their mentions."""
-    lines, rows = [], []
-    for number, (text, mentions) in enumerate(documents()):
-        lines.append(f"S{number} {text}")
-        for a, b in mentions:
-            start = len(text[:a].replace(" ", ""))
-            end = start + len(text[a:b].replace(" ", "")) - 1
-            rows.append(f"S{number}|{start} {end}|{text[a:b]}")
-    return "\n".join(lines).encode() + b"\n", "\n".join(rows).encode() + b"\n"
-
-
-def ebm() -> tuple[bytes, bytes]:
-    """Return tokens and the labels of one element."""
-    words = [pair for sentence in sentences() for pair in sentence]
-    tokens = "".join(f"{word}\n" for word, _ in words)
-    return tokens.encode(), "".join(f"{int(tag != 'O')}\n" for _, tag in words).encode()
 
 
 def rows() -> list[dict[str, Any]]:
@@ -305,135 +157,6 @@ def json_lines() -> bytes:
     return "".join(
         json.dumps(row, ensure_ascii=number % 2 == 0) + "\n" for number, row in enumerate(rows())
     ).encode()
-
-
-def prodigy() -> bytes:
-    """Return answers of two sessions. Some accept."""
-    lines = []
-    for number, (text, mentions) in enumerate(documents()):
-        spans = [
-            {"start": a, "end": b, "token_start": 0, "token_end": 1, "label": "Disease"}
-            for a, b in mentions
-        ]
-        row = {"text": text, "_input_hash": number % 3, "_task_hash": number, "spans": spans}
-        answer = ("accept", "accept", "reject", "accept", "ignore")[number % 5]
-        lines.append(json.dumps({**row, "answer": answer, "_session_id": f"s-{number % 2}"}) + "\n")
-    return "".join(lines).encode()
-
-
-def label_studio() -> list[bytes]:
-    """Return tasks with several annotations, as JSON and as JSON-MIN."""
-    tasks, least = [], []
-    for number, (text, mentions) in enumerate(documents()):
-        values = [
-            {"start": a, "end": b, "text": text[a:b], "labels": ["Disease"]} for a, b in mentions
-        ]
-        results = [
-            {"value": value, "from_name": "label", "to_name": "text", "type": "labels"}
-            for value in values
-        ]
-        annotations = [
-            {"completed_by": i, "result": results, "was_cancelled": i == 2, "created_at": str(i)}
-            for i in range(number)
-        ]
-        tasks.append({"id": number, "data": {"text": text}, "annotations": annotations})
-        least.append({"id": number // 2, "text": text, "label": values, "annotation_id": number})
-    return [json.dumps(rows, indent=1).encode() for rows in (tasks, least)]
-
-
-def doccano() -> bytes:
-    lines = []
-    for number, (text, mentions) in enumerate(documents()):
-        labels = [[a, b, "Disease"] for a, b in mentions]
-        entities = [
-            {"id": a, "label": "Disease", "start_offset": a, "end_offset": b} for a, b in mentions
-        ]
-        forms: list[dict[str, Any]] = [{"label": labels}, {"entities": entities, "relations": []}]
-        lines.append(json.dumps({"id": number, "text": text, **forms[number % 2]}) + "\n")
-    return "".join(lines).encode()
-
-
-def medcattrainer() -> bytes:
-    """Return an export of two projects with a common document."""
-    found = []
-    for number, (text, mentions) in enumerate(documents()):
-        annotations = [
-            {
-                "start": a,
-                "end": b,
-                "cui": f"C{a}",
-                "value": text[a:b],
-                "correct": True,
-                "killed": False,
-            }
-            for a, b in mentions
-        ]
-        found.append({"id": number % 4, "name": "n", "text": text, "annotations": annotations})
-    projects = [{"name": str(i), "documents": found[i::2]} for i in range(2)]
-    return json.dumps({"projects": projects}, indent=1).encode()
-
-
-def tool_rows() -> bytes:
-    """Return a row for each other shape of tools' exports."""
-    text, (a, b) = next((text, mentions[0]) for text, mentions in documents() if mentions)
-    span = {"start": a, "end": b, "label": "Disease"}
-    found: list[Any] = [
-        {"text": text, "annotation": [["Disease", a, b]], "prediction": None},
-        {"fields": {"text": text}, "responses": {"q": [{"value": [span], "user_id": "u"}]}},
-        {"text": text, "q.responses": [[span]], "q.responses.status": ["submitted"]},
-        {"text": text, "ents": [span], "spans": {"sc": [span]}},
-        [text, {"entities": [[a, b, "Disease"]]}],
-        {"tokenized_text": text.split(" "), "ner": [[0, 1, "Disease"]]},
-        {"text": text, "annotations": [{**span, "cui": "C1"}]},
-        json.loads(bioc_json())["documents"][0],
-    ]
-    return "".join(json.dumps(row) + "\n" for row in found).encode()
-
-
-def grouped_rows() -> bytes:
-    """Return rows whose mentions are in groups, in lists or without offsets."""
-    text, (a, b) = next((text, mentions[0]) for text, mentions in documents() if mentions)
-    name = text[a:b]
-    tokens = text.split()
-    found: list[Any] = [
-        {"text": text, "entities": [{"type": "D", "mentions": [{"start": a, "end": b}]}]},
-        {"text": text, "entities": {"D": {name: [[a, b - 1]]}}},
-        {"text": text, "entities": [{"label": ["D"], "fragments": [[a, b]]}]},
-        {"text": text, "entities": [[a, b, name, "D"]]},
-        {"text": text, "entities": [{"offset": a, "length": b - a, "category": "D"}]},
-        {"text": text, "entities": [{"text": name, "label": "D"}]},
-        {"segments": [text[:a], {"t": name, "label": "D"}, text[b:]]},
-        {"sentence": tokens, "ner": [{"index": [0], "type": "D"}]},
-        {"tokens": str(tokens), "ner_tag": ["0"] * len(tokens)},
-    ]
-    return "".join(json.dumps(row) + "\n" for row in found).encode()
-
-
-def joined_words() -> bytes:
-    """Return lines of words that are joined with their tags."""
-    line = "Had/O gout/B-D and/O kidney/B-D stones/I-D in/O 1/2/O of/O May/O ./O <=> intent\n"
-    return (line * 4).encode()
-
-
-def bioc_json() -> bytes:
-    found = []
-    for number, (text, mentions) in enumerate(documents()):
-        notes = [
-            {
-                "id": str(a),
-                "infons": {"type": "Disease", "identifier": "D1"},
-                "text": text[a:b],
-                "locations": [{"offset": a, "length": b - a}],
-            }
-            for a, b in mentions
-        ]
-        after = len(text) + 1
-        passages = [
-            {"offset": 0, "infons": {}, "text": text, "sentences": [], "annotations": notes},
-            {"offset": after, "sentences": [{"offset": after, "text": f"{CANARY} more."}]},
-        ]
-        found.append({"id": f"d{number}", "infons": {}, "passages": passages})
-    return json.dumps({"source": "own", "documents": found}, indent=1).encode()
 
 
 def table() -> pa.Table:

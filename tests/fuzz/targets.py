@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import codecs
 import functools
-import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +24,7 @@ class Target:
         file: Mutated file, relative to its own folder.
         seeds: Returns the initial contents of the file.
         check: Reads the folder. Any error other than ours is a finding.
+        more: Returns further contents to mutate, which the check may refuse.
         beside: Other files of the folder.
         tokens: Tokens of the format.
         private: Whether messages must not contain the canary.
@@ -33,6 +33,7 @@ class Target:
     file: str
     seeds: Callable[[], Sequence[bytes]]
     check: Check
+    more: Callable[[], Sequence[bytes]] = tuple
     beside: Callable[[], Mapping[str, bytes]] = dict
     tokens: tuple[bytes, ...] = ()
     private: bool = True
@@ -79,160 +80,113 @@ def _lines(data: bytes) -> int:
     return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(end))
 
 
-def _both(one: Callable[[], tuple[bytes, bytes]], number: int) -> Callable[[], Sequence[bytes]]:
-    return lambda: [one()[number]]
-
-
 def _arrow(*, stream: bool) -> list[bytes]:
     kinds = (None, "lz4", "zstd") if not stream else (None,)
     return [seeds.arrow(seeds.table(), stream=stream, compression=kind) for kind in kinds]
 
 
-EBM = "ebm_nlp_2_00/annotations/aggregated/starting_spans/participants/train/11.AGGREGATED.ann"
+LINES = {
+    "bc2gm": "train.in",
+    "doccano": "train.jsonl",
+    "jsonl": "train.jsonl",
+    "prodigy": "train.jsonl",
+    "text": "train.txt",
+}
+"""Source -> file of its corpus in which each line is a record."""
+TOKENS = {
+    "azure": words.AZURE,
+    "comprehend": words.COMPREHEND,
+    "bc2gm": words.BC2GM,
+    "bioc": words.XML + words.TOOLS,
+    "brat": words.BRAT,
+    "cas": words.XML + words.CAS,
+    "conll": (*words.TAGS, b"(X*", b"*)", b"*", b"(Y)", b"#end document", b"# newdoc"),
+    "conllu": words.TAGS,
+    "ctakes": words.XML + words.CAS,
+    "doccano": words.TOOLS,
+    "ebm": words.EBM + words.TAGS,
+    "i2b2": words.CONCEPTS + words.XML,
+    "inline": words.INLINE,
+    "jsonl": words.OBJECTS + words.TOOLS,
+    "label-studio": words.TOOLS,
+    "medcattrainer": words.TOOLS,
+    "notes": words.CSV,
+    "offsets": words.TABLE,
+    "omop": words.CSV,
+    "prodigy": words.TOOLS,
+    "pubtator": words.PUBTATOR,
+    "text": words.OBJECTS,
+    "token-table": words.CSV + words.TAGS,
+    "webanno": words.WEBANNO,
+}
+"""Source -> tokens of its format."""
+OPTIONS: dict[str, dict[str, object]] = {
+    "bioc": {"offsets": "utf-16"},
+    "brat": {"discontinuous": "set_aside"},
+    "jsonl": {"id_column": ""},
+    "notes": {"shares": {"a": 0.5, "b": 0.5}, "patients": 2, "placeholders": "token"},
+    "prodigy": {"of_several": "all"},
+    "text": {"documents": "block"},
+}
+"""Source -> other options with which its corpus is read too."""
+
+
+def corpus_targets() -> Iterator[tuple[str, Target]]:
+    """Yield a target for the largest file of each suffix in the small corpora, beside the others.
+
+    The other files of the suffix are seeds too, and cases of the source with the same options.
+    """
+    for name, tokens in TOKENS.items():
+        files, options = seeds.corpus(name)
+        largest_first = sorted(files, key=lambda file: -len(files[file]))
+        by_suffix = {Path(file).suffix: file for file in reversed(largest_first)}
+        chosen = {name: options}
+        if name in OPTIONS:
+            chosen[f"{name}-options"] = {**options, **OPTIONS[name]}
+
+        for target, own in chosen.items():
+            for suffix, file in by_suffix.items():
+                is_counted = own == options and Path(file).name == LINES.get(name)
+                others = [files[other] for other in files if other.endswith(suffix)]
+                yield (
+                    f"{target}-{suffix[1:]}",
+                    Target(
+                        file=file,
+                        seeds=functools.partial(list, [files[file]]),
+                        more=functools.partial(_with_cases, others, name, own, suffix),
+                        beside=functools.partial(dict, files),
+                        check=source(
+                            name,
+                            own,
+                            file=Path(file).name if is_counted else "",
+                            count=_lines if is_counted else None,
+                        ),
+                        tokens=tokens,
+                    ),
+                )
+
+
+def _with_cases(
+    others: Sequence[bytes], name: str, options: Mapping[str, object], suffix: str
+) -> Sequence[bytes]:
+    return [*others, *seeds.cases(name, options, suffix)]
+
+
 TARGETS: dict[str, Target] = {
-    "conll": Target(
-        file="train.tsv",
-        seeds=lambda: [seeds.conll(), seeds.conll(separator=" ", columns=4)],
-        check=source("conll"),
-        tokens=words.TAGS,
-    ),
-    "conll-marked": Target(
-        file="train.tsv",
-        seeds=lambda: [
-            seeds.conll(mark="-DOCSTART- (#)"),
-            seeds.conll(mark="###MEDLINE:#", columns=3),
-        ],
-        check=source("conll"),
-        tokens=words.TAGS,
-    ),
+    **dict(corpus_targets()),
     "conll-brackets": Target(
-        file="train.tsv",
-        seeds=lambda: [seeds.brackets()],
+        file="f.tsv",
+        seeds=lambda: [b"#begin document (a); part 000\nZqcan (X*\nb *)\nc (Y)\n\nd *\n" * 9],
+        more=lambda: seeds.cases("conll", {"scheme": "brackets"}, ".tsv"),
         check=source("conll", {"scheme": "brackets"}),
-        tokens=(b"(X*", b"*)", b"*", b"(Y)", b"#end document", b"# newdoc"),
+        tokens=TOKENS["conll"],
     ),
     "conll-labels": Target(
-        file="train.tsv.gz",
-        seeds=lambda: seeds.packed([re.sub(rb"\b[BI]-", b"", seeds.conll())]),
+        file="f.tsv",
+        seeds=lambda: [b"Zqcan\tO\nb\tDisease\nc\tDisease\nd\tO\n\ne\tO\n\n" * 9],
+        more=lambda: seeds.cases("conll", {"scheme": "label"}, ".tsv"),
         check=source("conll", {"scheme": "label"}),
-    ),
-    "pubtator": Target(
-        file="train.txt",
-        seeds=lambda: [seeds.pubtator()],
-        check=source("pubtator"),
-        tokens=words.PUBTATOR,
-    ),
-    "inline": Target(
-        file="train.txt",
-        seeds=lambda: [
-            seeds.inline("<START:Disease> ", " <END>"),
-            seeds.inline("[Disease]", "[/Disease]"),
-            seeds.inline("<Disease>", "</Disease>"),
-            seeds.inline("[@", "#Disease*]"),
-            seeds.joined_words(),
-        ],
-        check=source("inline", file="train.txt", count=_lines),
-        tokens=words.INLINE,
-    ),
-    "inline-blocks": Target(
-        file="train.txt",
-        seeds=lambda: [seeds.inline('<NE TYPE="Disease">', "</NE>")],
-        check=source("inline", {"documents": "block"}),
-        tokens=words.INLINE,
-    ),
-    "bioc": Target(
-        file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc"), tokens=words.XML
-    ),
-    "bioc-json": Target(
-        file="train.json",
-        seeds=lambda: [seeds.bioc_json(), b"[" + seeds.bioc_json() + b"]"],
-        check=source("bioc"),
-        tokens=words.TOOLS,
-    ),
-    "bioc-utf16": Target(
-        file="train.xml",
-        seeds=lambda: [seeds.bioc()],
-        check=source("bioc", {"offsets": "utf-16"}),
-        tokens=words.XML,
-    ),
-    "brat": Target(
-        file="train/a.ann",
-        seeds=_both(seeds.brat, 1),
-        beside=lambda: {"train/a.txt": seeds.brat()[0]},
-        check=source("brat"),
-        tokens=words.BRAT,
-    ),
-    "brat-text": Target(
-        file="train/a.txt",
-        seeds=_both(seeds.brat, 0),
-        beside=lambda: {"train/a.ann": seeds.brat()[1]},
-        check=source("brat", {"discontinuous": "set_aside"}),
-    ),
-    "offsets": Target(
-        file="train/mentions.tsv",
-        seeds=_both(seeds.offsets, 0),
-        beside=lambda: {"train/texts.tsv": seeds.offsets()[1]},
-        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
-        tokens=words.TABLE,
-    ),
-    "offsets-texts": Target(
-        file="train/texts.tsv",
-        seeds=_both(seeds.offsets, 1),
-        beside=lambda: {"train/mentions.tsv": seeds.offsets()[0]},
-        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
-        tokens=words.TABLE,
-    ),
-    "offsets-csv": Target(
-        file="train/mentions.csv",
-        seeds=lambda: [seeds.offsets()[0].replace(b",", b";").replace(b"\t", b",")],
-        beside=lambda: {"train/texts.tsv": seeds.offsets()[1]},
-        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
-        tokens=words.CSV,
-    ),
-    "i2b2": Target(
-        file="train/a.con",
-        seeds=_both(seeds.i2b2, 1),
-        beside=lambda: {"train/a.txt": seeds.i2b2()[0]},
-        check=source("i2b2"),
-        tokens=words.CONCEPTS,
-    ),
-    "i2b2-text": Target(
-        file="train/a.txt",
-        seeds=_both(seeds.i2b2, 0),
-        beside=lambda: {"train/a.con": seeds.i2b2()[1]},
-        check=source("i2b2"),
-    ),
-    "i2b2-xml": Target(
-        file="train.xml",
-        seeds=lambda: [seeds.i2b2_tags(), seeds.i2b2_records()],
-        check=source("i2b2"),
-        tokens=words.XML,
-    ),
-    "cas": Target(
-        file="train.xmi",
-        seeds=lambda: [seeds.cas("xmi")[0]],
-        beside=lambda: {"TypeSystem.xml": seeds.cas("xmi")[1]},
-        check=source("cas"),
-        tokens=words.XML,
-    ),
-    "cas-types": Target(
-        file="TypeSystem.xml",
-        seeds=lambda: [seeds.cas("xmi")[1]],
-        beside=lambda: {"train.xmi": seeds.cas("xmi")[0]},
-        check=source("cas"),
-        tokens=words.XML,
-    ),
-    "cas-json": Target(
-        file="train.json",
-        seeds=lambda: [seeds.cas("json")[0]],
-        check=source("cas"),
-        tokens=words.CAS,
-    ),
-    "webanno": Target(
-        file="train.tsv",
-        seeds=lambda: [seeds.webanno()],
-        check=source("webanno"),
-        tokens=words.WEBANNO,
+        tokens=TOKENS["conll"],
     ),
     "docbin": Target(
         file="train.spacy", seeds=lambda: [seeds.docbin(level=6)], check=source("docbin")
@@ -241,88 +195,6 @@ TARGETS: dict[str, Target] = {
         file="train.msgpack",
         seeds=lambda: [zlib.decompress(seeds.docbin(level=6))],
         check=packing("train.msgpack", "train.spacy", source("docbin", {"spans_key": "sc"})),
-    ),
-    "bc2gm": Target(
-        file="train/train.in",
-        seeds=_both(seeds.bc2gm, 0),
-        beside=lambda: {"train/GENE.eval": seeds.bc2gm()[1]},
-        check=source("bc2gm", file="train.in", count=_lines),
-        tokens=words.BC2GM,
-    ),
-    "bc2gm-mentions": Target(
-        file="train/GENE.eval",
-        seeds=_both(seeds.bc2gm, 1),
-        beside=lambda: {"train/train.in": seeds.bc2gm()[0]},
-        check=source("bc2gm", file="train.in", count=_lines),
-        tokens=words.BC2GM,
-    ),
-    "ebm-labels": Target(
-        file=EBM,
-        seeds=_both(seeds.ebm, 1),
-        beside=lambda: {"ebm_nlp_2_00/documents/11.tokens": seeds.ebm()[0]},
-        check=source("ebm"),
-        tokens=words.EBM,
-    ),
-    "ebm-tokens": Target(
-        file="ebm_nlp_2_00/documents/11.tokens",
-        seeds=_both(seeds.ebm, 0),
-        beside=lambda: {EBM: seeds.ebm()[1]},
-        check=source("ebm"),
-        tokens=words.EBM,
-    ),
-    "ebm-rows": Target(
-        file="train.tsv", seeds=lambda: [seeds.pico()], check=source("ebm"), tokens=words.TAGS
-    ),
-    "jsonl": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.json_lines(), seeds.grouped_rows()],
-        check=source("jsonl", {"tag_names": ("O", "B-X")}, file="train.jsonl", count=_lines),
-        tokens=words.OBJECTS,
-    ),
-    "json": Target(
-        file="train.json",
-        seeds=lambda: [
-            b"[" + b",\n".join(seeds.json_lines().splitlines()) + b"]\n",
-            b'{"data": [' + b",\n".join(seeds.grouped_rows().splitlines()) + b"]}\n",
-        ],
-        check=source("jsonl", {"id_column": ""}),
-        tokens=words.OBJECTS,
-    ),
-    "jsonl-tools": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.tool_rows(), seeds.prodigy(), seeds.doccano()],
-        check=source("jsonl", {"tag_names": ("A", "B")}, file="train.jsonl", count=_lines),
-        tokens=words.TOOLS,
-    ),
-    "prodigy": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.prodigy()],
-        check=source("prodigy", file="train.jsonl", count=_lines),
-        tokens=words.TOOLS,
-    ),
-    "prodigy-all": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.prodigy()],
-        check=source("prodigy", {"of_several": "all", "annotator": "s-1"}),
-        tokens=words.TOOLS,
-    ),
-    "label-studio": Target(
-        file="train.json",
-        seeds=seeds.label_studio,
-        check=source("label-studio"),
-        tokens=words.TOOLS,
-    ),
-    "doccano": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.doccano()],
-        check=source("doccano", file="train.jsonl", count=_lines),
-        tokens=words.TOOLS,
-    ),
-    "medcattrainer": Target(
-        file="train.json",
-        seeds=lambda: [seeds.medcattrainer()],
-        check=source("medcattrainer"),
-        tokens=words.TOOLS,
     ),
     "jsonl-gz": Target(
         file="train.jsonl.gz",
@@ -355,17 +227,6 @@ TARGETS: dict[str, Target] = {
         check=source("hub"),
         tokens=words.SAVED,
     ),
-    "notes": Target(
-        file="train.csv", seeds=lambda: [seeds.notes()], check=source("notes"), tokens=words.CSV
-    ),
-    "notes-shares": Target(
-        file="train.csv",
-        seeds=lambda: [seeds.notes()],
-        check=source(
-            "notes", {"shares": {"a": 0.5, "b": 0.5}, "patients": 2, "placeholders": "token"}
-        ),
-        tokens=words.CSV,
-    ),
     "notes-gz": Target(
         file="train.csv.gz", seeds=lambda: seeds.packed([seeds.notes()]), check=source("notes")
     ),
@@ -381,46 +242,6 @@ TARGETS: dict[str, Target] = {
         file="12-a.txt",
         seeds=lambda: [seeds.documents()[0][0].encode()],
         check=source("notes", {"patient_pattern": r"^(\d+)-"}),
-        tokens=words.CSV,
-    ),
-    "conllu": Target(
-        file="train.conllu",
-        seeds=lambda: [seeds.conllu(), seeds.conllu(mark=True)],
-        check=source("conllu"),
-        tokens=words.TAGS,
-    ),
-    "token-table": Target(
-        file="train.csv",
-        seeds=lambda: [seeds.token_table(",")],
-        check=source("token-table"),
-        tokens=words.CSV,
-    ),
-    "token-table-tabs": Target(
-        file="train.tsv",
-        seeds=lambda: [seeds.token_table("\t")],
-        check=source("token-table"),
-        tokens=words.TAGS,
-    ),
-    "text": Target(
-        file="train.txt",
-        seeds=lambda: [seeds.plain()],
-        check=source("text", {"documents": "line"}),
-    ),
-    "text-blocks": Target(
-        file="train.txt",
-        seeds=lambda: [seeds.plain()],
-        check=source("text", {"documents": "block"}),
-    ),
-    "text-jsonl": Target(
-        file="train.jsonl",
-        seeds=lambda: [seeds.json_lines()],
-        check=source("text", {"id_column": "id"}, file="train.jsonl", count=_lines),
-        tokens=words.OBJECTS,
-    ),
-    "text-csv": Target(
-        file="train.csv",
-        seeds=lambda: [seeds.notes()],
-        check=source("text", {"id_column": "ROW_ID"}),
         tokens=words.CSV,
     ),
     "build-conll": Target(

@@ -14,6 +14,17 @@ OBJECTS = (
 TOOLS = (
     *rb'"text" "spans" "annotations" "result" "value" "labels" "data" "answer" "projects"'.split(),
     *rb'"documents" "cui" "responses" "passages" "offset" "ner" "_input_hash" "reject"'.split(),
+    *rb'"extractions" "extraction_class" "char_interval" "start_pos" "end_pos" "input"'.split(),
+    *rb'"output" "entities" "entity" "index" "word" "Entities" "BeginOffset" "EndOffset"'.split(),
+    *JSON,
+)
+AZURE = (
+    *rb'"assets" "documents" "location" "dataset" "Train" "Test" "entities" "labels"'.split(),
+    *rb'"category" "offset" "length" "../x" "stringIndexType" "Utf16CodeUnit"'.split(),
+    *JSON,
+)
+COMPREHEND = (
+    *rb'"Entities" "BeginOffset" "EndOffset" "Type" "Text" "Category" "Attributes"'.split(),
     *JSON,
 )
 SAVED = (*rb'"splits" "train" "../x" "_data_files" "filename" "_split"'.split(), *JSON)

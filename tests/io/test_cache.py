@@ -68,18 +68,6 @@ def test_folder__reports_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         cache.folder("corpora", cache=tmp_path / "file" / "below")
 
 
-def test_folder__is_private_with_its_parents_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        folder = cache.folder("inputs", cache=tmp_path / "a" / "b")
-    finally:
-        os.umask(before)
-
-    assert {
-        stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent, folder.parent.parent)
-    } == {0o700}
-
-
 # make_once ------------------------------------------------------------------------------------------------------------
 
 

@@ -33,13 +33,6 @@ class Crash(BaseException):
     """Simulates a crash of the machine: no code catches it."""
 
 
-@pytest.fixture
-def no_umask() -> Iterator[None]:
-    before = os.umask(0)
-    yield
-    os.umask(before)
-
-
 def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
@@ -159,17 +152,6 @@ def test_making_folder__leaves_nothing_after_an_error(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.usefixtures("no_umask")
-def test_write_whole__is_private(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    path.chmod(0o644)
-
-    write_whole(path, [b"new"])
-
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_clear_temporaries__removes_ours_only(tmp_path: Path) -> None:
     (tmp_path / ".rows.arrow.x1.mslm.tmp").write_bytes(b"half")
     (tmp_path / ".folder.x2.mslm.tmp" / "below").mkdir(parents=True)
@@ -232,15 +214,6 @@ def test_hash_file__names_the_file_that_cannot_be_read(
 
     with pytest.raises(OSError, match=r"train\.tsv"):
         hash_file(tmp_path / "train.tsv")
-
-
-@pytest.mark.usefixtures("no_umask")
-def test_open_private__is_private_whatever_the_umask(tmp_path: Path) -> None:
-    with open_private(tmp_path / "a" / "b" / "file") as file:
-        file.write(b"a")
-
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/file")]
-    assert modes == [0o700, 0o700, 0o600]
 
 
 def test_open_private__does_not_follow_links(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import errno
 import importlib
 import io
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -29,9 +28,8 @@ from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def there(tmp_path: Path) -> Iterator[Path]:
     """A folder with a file of more than a megabyte, also available as `faulty://`."""
-    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     folder = tmp_path / "there"
     (folder / "more").mkdir(parents=True)
     (folder / "a.bin").write_bytes(bytes(range(256)) * 5000)
@@ -47,19 +45,6 @@ def url_of(path: Path) -> str:
 def bring(folder: Path, target: Path, **options: object) -> Path:
     fetch(url_of(folder), target, name="a.bin", **options)  # type: ignore[arg-type]
     return target
-
-
-def test_fetch__writes_a_private_file(there: Path, tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        target = bring(
-            there, tmp_path / "here" / "a", size=1_280_000, sha256=hash_file(there / "a.bin")
-        )
-    finally:
-        os.umask(before)
-
-    assert target.read_bytes() == (there / "a.bin").read_bytes()
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,6 @@ from mslm_data.errors import PipelineError
 from mslm_data.io import resources
 
 
-def test_folder__is_beside_the_package_in_a_checkout() -> None:
-    for kind in ("pipelines", "vocab"):
-        assert resources.folder(kind).is_dir()
-
-
 def test_folder__is_in_the_package_in_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,19 +26,11 @@ def test_folder__is_in_the_package_in_a_wheel(
     assert resources.folder("vocab") == tmp_path / "vocab"
 
 
-def test_path__names_one_file() -> None:
-    assert resources.path("vocab", "sample/vocab.txt").is_file()
-
-
 def test_pipeline_names__are_sorted_names_without_suffix() -> None:
     names = resources.pipeline_names()
 
     assert names == sorted(names)
     assert "blurb/bc2gm" in names
-
-
-def test_pipeline_text__is_the_file_with_its_comments() -> None:
-    assert resources.pipeline_text("blurb/bc2gm").startswith("# BC2GM")
 
 
 @pytest.mark.parametrize("name", ["blurb/bc2gn", "../pyproject", "/etc/passwd", ""])

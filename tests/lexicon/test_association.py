@@ -15,41 +15,26 @@ from tests.reference import ngrams as reference
 LONGEST = 5
 
 
-def counted(rows):
+def measured(measure, rows, n):
     stream = read_words([of_words(rows)])
-    return stream, count_ngrams(stream, [1] * (LONGEST - 1))
-
-
-def measured(measure, rows, n, found=None):
-    stream, grams = found or counted(rows)
+    grams = count_ngrams(stream, [1] * (LONGEST - 1))
     spelled = stream.words.tokens.values[spell(grams, n)]
     return dict(zip(map(tuple, spelled.tolist()), measure(grams, stream.positions, n), strict=True))
 
 
 @given(few_words)
-def test_levine__is_the_minimum_over_splits(rows) -> None:
-    counts = {
-        n: reference.count([[(word,) for word in row] for row in rows], n)
-        for n in range(1, LONGEST + 1)
-    }
+def test_levine_and_squared__equal_the_definition(rows) -> None:
+    """Levine's PMI is the minimum over splits; PMI² adds the log probability of the n-gram."""
+    words = [[(word,) for word in row] for row in rows]
+    counts = {n: reference.count(words, n) for n in range(1, LONGEST + 1)}
 
-    found = counted(rows)
     for n in range(2, LONGEST + 1):
-        for gram, score in measured(levine, rows, n, found).items():
-            assert score == pytest.approx(
-                reference.levine(tuple((word,) for word in gram), counts), abs=1e-8
-            )
-
-
-@given(few_words)
-def test_squared__adds_the_log_probability_of_the_ngram(rows) -> None:
-    counts = reference.count([[(word,) for word in row] for row in rows], 3)
-    found = counted(rows)
-    once = measured(levine, rows, 3, found)
-
-    for gram, score in measured(squared, rows, 3, found).items():
-        log_p = math.log2(counts[tuple((word,) for word in gram)] / counts.total())
-        assert score == pytest.approx(once[gram] + log_p, abs=1e-8)
+        twice = measured(squared, rows, n)
+        for gram, score in measured(levine, rows, n).items():
+            spelled = tuple((word,) for word in gram)
+            log_p = math.log2(counts[n][spelled] / counts[n].total())
+            assert score == pytest.approx(reference.levine(spelled, counts), abs=1e-8)
+            assert twice[gram] == pytest.approx(score + log_p, abs=1e-8)
 
 
 def test_levine__a_strong_pair_with_anything_is_weak() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.ngrams import counting as ngrams
-from mslm_data.lexicon.ngrams.counting import Grams, count_ngrams, count_pairs, merge_runs, spell
-from mslm_data.lexicon.ngrams.stream import WordStream, read_words
+from mslm_data.lexicon.ngrams.counting import Grams, count_ngrams, spell
+from mslm_data.lexicon.ngrams.stream import Scratch, WordStream, read_words
 from tests.generate import CLS, SEP, Row, examples_of, random_examples
 from tests.reference import ngrams as reference
 from tests.support.properties import fewer
@@ -87,29 +88,30 @@ def test_count_ngrams__streams_spell_the_rows(examples) -> None:
     ]
 
 
-def test_count_pairs__merges_the_runs_of_blocks() -> None:
-    stream = np.tile(np.arange(100, dtype=np.int32), 3)
+@given(st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=5), st.integers(0, 99))
+def test_scratch__returns_added_arrays_from_memory_or_disk(parts, in_memory) -> None:
+    scratch = Scratch(np.int32, in_memory=in_memory)
+    for part in parts:
+        scratch.append(np.array(part, np.int32))
 
-    with patch.object(ngrams, "_POSITIONS_AT_ONCE", 8):
-        pairs = count_pairs(stream, 3)
+    array = scratch.array()
 
-    assert pairs.left.tolist() == [*range(99)]
-    assert pairs.right.tolist() == [*range(1, 100)]
-    assert pairs.counts.tolist() == [3] * 99
-    assert pairs.stream[[0, 98, 99, 100]].tolist() == [0, 98, -1, 0]
+    assert array.tolist() == [item for part in parts for item in part]
+    assert array.dtype == np.int32
+    assert array.flags.writeable == (4 * len(array) <= in_memory)
 
 
-@given(
-    st.lists(st.dictionaries(st.integers(0, 20), st.integers(1, 3)), min_size=1, max_size=5),
-    st.integers(1, 40),
-)
-def test_merge_runs__adds_counts_by_key(runs, most) -> None:
-    total = sum((Counter(run) for run in runs), Counter())
-    arrays = [np.array(sorted(run.items()), np.int64).reshape(-1, 2) for run in runs]
+def test_read_words__a_joined_row_equals_its_sentences() -> None:
+    row = Row(
+        key=0, ids=[2, 5, 6, 7, 5, 6, 3], word_ids=[-1, 0, 0, 1, 2, 3, -1], mentions=((4, 6, 0),)
+    )
+    joined = replace(examples_of([row]), sentence_starts=Ragged.from_rows([[1, 4]], np.int32))
+    one = Row(key=0, ids=[2, 5, 6, 7, 3], word_ids=[-1, 0, 0, 1, -1])
+    other = Row(key=0, ids=[2, 5, 6, 3], word_ids=[-1, 0, 1, -1], mentions=((1, 3, 0),))
 
-    keys, counts = merge_runs(arrays, 2, most)
+    apart = read_words([examples_of([one, other])])
+    together = read_words([joined])
 
-    assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == {
-        k: c for k, c in total.items() if c >= 2
-    }
-    assert keys.tolist() == sorted(keys.tolist())
+    assert together.numbers.tolist() == apart.numbers.tolist() == [0, 1, -1, 2, 3, -1]
+    assert together.positions == apart.positions
+    assert read_words([joined], across=True).positions == (0, 4, 3, 2, 1, 0)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -35,19 +37,12 @@ def test_load_encoder__digest_depends_on_the_weights(tmp_path):
     assert first.about == {"class": "BertModel", "sha256": first.digest}
 
 
-def test_load_encoder__pickled_weights_refused(tmp_path):
-    folder = saved(tmp_path / "m")
+def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
     torch.save(transformers.BertModel(config()).state_dict(), folder / "pytorch_model.bin")
 
-    with pytest.raises(
-        VocabularyError, match=r"/m: cannot load a model from safetensors \(OSError"
-    ):
-        load_encoder(str(folder))
 
-
-def test_load_encoder__custom_code_refused(tmp_path):
-    folder = saved(tmp_path / "m")
+def add_code(folder):
     settings = json.loads((folder / "config.json").read_text())
     settings |= {
         "model_type": "own",
@@ -56,51 +51,55 @@ def test_load_encoder__custom_code_refused(tmp_path):
     (folder / "config.json").write_text(json.dumps(settings))
     (folder / "own.py").write_text("raise SystemExit('this must not run')")
 
-    with pytest.raises(
-        VocabularyError, match=r"/m: cannot load a model from safetensors \(ValueError"
-    ):
-        load_encoder(str(folder))
 
-
-def test_load_encoder__adapter_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "head", "message"),
+    [
+        (pickle_weights, "AutoModel", r"/m: cannot load a model from safetensors \(OSError"),
+        (add_code, "AutoModel", r"/m: cannot load a model from safetensors \(ValueError"),
+        (shutil.rmtree, "AutoModel", "/m: no such folder"),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            "AutoModel",
+            r"cannot load a model from safetensors \(\w+: ",
+        ),
+        (
+            lambda folder: (folder / "adapter_config.json").write_text("{}"),
+            "AutoModel",
+            "/m: an adapter, not a complete model; merge it",
+        ),
+        (
+            lambda folder: None,
+            "AutoModelForTokenClassification",
+            "2 weights of BertForTokenClassification are missing",
+        ),
+    ],
+)
+def test_load_encoder__refuses_other_models(tmp_path, change, head, message):
     folder = saved(tmp_path / "m")
-    (folder / "adapter_config.json").write_text("{}")
+    change(folder)
 
-    with pytest.raises(VocabularyError, match="/m: an adapter, not a complete model; merge it"):
-        load_encoder(str(folder))
-
-
-def test_load_encoder__folder_without_a_model_refused(tmp_path):
-    with pytest.raises(VocabularyError, match=r"cannot load a model from safetensors \(\w+: "):
-        load_encoder(str(tmp_path))
+    with pytest.raises(VocabularyError, match=message):
+        load_encoder(str(folder), head=head)
 
 
-def test_load_encoder__untrained_head_refused(tmp_path):
-    with pytest.raises(
-        VocabularyError, match="2 weights of BertForTokenClassification are missing"
-    ):
-        load_encoder(str(saved(tmp_path / "m")), head="AutoModelForTokenClassification")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no/such/folder", "no such folder; pass a model's folder or a hub id"),
+        ("../no-such-folder", "no such folder; pass a model's folder or a hub id"),
+        ("nobody/nothing-here", "no such folder, and the hub cannot be reached"),
+    ],
+)
+def test_load_encoder__no_such_model(monkeypatch, name, message):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
-
-@pytest.mark.parametrize("name", ["no/such/folder", "../no-such-folder"])
-def test_load_encoder__no_such_model(name):
-    with pytest.raises(
-        VocabularyError, match=rf"{name}: no such folder; pass a model's folder or a hub id"
-    ):
+    with pytest.raises(VocabularyError, match=f"{name}: {message}"):
         load_encoder(name)
 
 
-def test_load_encoder__hub_out_of_reach(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-    with pytest.raises(
-        VocabularyError, match="nobody/nothing-here: no such folder, and the hub cannot be reached"
-    ):
-        load_encoder("nobody/nothing-here")
-
-
 def test_load_encoder__package_missing(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'mslm-data\[hf\]'"):
         load_encoder("x")

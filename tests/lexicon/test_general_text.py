@@ -2,21 +2,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import tokenizers
 
 import mslm_data as md
-from mslm_data.errors import MissingExtraError, VocabularyError
+from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.anchors.general_text import (
     WORDFREQ_WORDS,
     from_file,
     from_wordfreq,
     from_words,
     normalise_word,
-    spellings,
 )
 from mslm_data.lexicon.word_types import count_words
 from tests import made
@@ -39,22 +38,7 @@ def test_counted__words_have_two_letters_in_lower_case(text: str, word: str) -> 
     assert normalise_word(text) == word
 
 
-@pytest.mark.long
-def test_spellings__count_the_words_of_the_sample(tmp_path: Path) -> None:
-    made.built(tmp_path / "built")
-    core = tokenizers.Tokenizer.from_file(str(tmp_path / "built" / "tokenizer.json"))
-    words = count_words(md.load(tmp_path / "built")["train"].chunks())
-
-    found = spellings(words, core)
-
-    lines = (made.SAMPLE / "ncbi-disease" / "train.tsv").read_text(encoding="utf-8").splitlines()
-    expected = [word for line in lines if (word := normalise_word(line.split("\t")[0]))]
-    assert {word: spelling.count for word, spelling in found.items()} == {
-        word: expected.count(word) for word in set(expected)
-    }
-
-
-def test_of_words__names_the_other_folder_by_its_manifest(tmp_path: Path) -> None:
+def test_from_words__counts_the_words_of_a_folder(tmp_path: Path) -> None:
     made.built(tmp_path / "built")
     core = tokenizers.Tokenizer.from_file(str(tmp_path / "built" / "tokenizer.json"))
     words = count_words(md.load(tmp_path / "built")["train"].chunks())
@@ -62,14 +46,15 @@ def test_of_words__names_the_other_folder_by_its_manifest(tmp_path: Path) -> Non
 
     frequencies = from_words(words, core, manifest=manifest)
 
+    lines = (made.SAMPLE / "ncbi-disease" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    expected = Counter(normalise_word(line.split("\t")[0]) for line in lines if line)
+    del expected[""]
+    assert frequencies.counts == expected
     digest = hashlib.sha256(manifest.read_bytes()).hexdigest()
     assert frequencies.about == {"source": "shards", "manifest_sha256": digest}
-    assert frequencies.counts == {
-        word: spelling.count for word, spelling in spellings(words, core).items()
-    }
 
 
-def test_of_file__merges_case_and_skips_other_lines(tmp_path: Path) -> None:
+def test_from_file__merges_case_and_skips_other_lines(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     path.write_bytes(
         "\ufeffthe\t23135851162\r\nThe\t2\np53\t9\na\t9\nnone\t0\nof\t13151942776".encode()
@@ -84,34 +69,37 @@ def test_of_file__merges_case_and_skips_other_lines(tmp_path: Path) -> None:
     }
 
 
-def test_of_file__reads_gzipped_files(tmp_path: Path) -> None:
+def test_from_file__reads_gzipped_files(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv.gz"
     path.write_bytes(gzip.compress(b"the\t2\nof\t1\n"))
 
     assert from_file(path).counts == {"the": 2, "of": 1}
 
 
+LINES = ["secret", "secret 12", "secret\t-1", "secret\t1.5", "secret\t", "\u0661\t\u0661", ""]
+
+
 @pytest.mark.parametrize(
-    "line", ["secret", "secret 12", "secret\t-1", "secret\t1.5", "secret\t", "\u0661\t\u0661", ""]
+    ("data", "message"),
+    [
+        (None, r"counts\.tsv: cannot be read"),
+        (b"the\t1\n\xff\xfe\t2\n", "not valid UTF-8"),
+        *(
+            (
+                f"the\t1\n{line}\nof\t1\n".encode(),
+                r"counts\.tsv:2: expected a word, a tab and a whole number; correct",
+            )
+            for line in LINES
+        ),
+    ],
 )
-def test_of_file__another_line(line: str, tmp_path: Path) -> None:
-    path = tmp_path / "counts.tsv"
-    path.write_text(f"the\t1\n{line}\nof\t1\n", encoding="utf-8")
+def test_from_file__refuses_other_files(data: bytes | None, message: str, tmp_path: Path) -> None:
+    if data is not None:
+        (tmp_path / "counts.tsv").write_bytes(data)
 
-    with pytest.raises(
-        VocabularyError, match=r"counts.tsv:2: expected a word, a tab and a whole number; correct"
-    ) as caught:
-        from_file(path)
+    with pytest.raises(VocabularyError, match=message) as caught:
+        from_file(tmp_path / "counts.tsv")
     assert "secret" not in str(caught.value)
-
-
-def test_of_file__missing_or_other_bytes(tmp_path: Path) -> None:
-    (tmp_path / "bytes.tsv").write_bytes(b"the\t1\n\xff\xfe\t2\n")
-
-    with pytest.raises(VocabularyError, match=r"missing\.tsv: cannot be read"):
-        from_file(tmp_path / "missing.tsv")
-    with pytest.raises(VocabularyError, match="not valid UTF-8"):
-        from_file(tmp_path / "bytes.tsv")
 
 
 def test_from_wordfreq__probabilities_become_counts() -> None:
@@ -126,10 +114,3 @@ def test_from_wordfreq__probabilities_become_counts() -> None:
     assert all(normalise_word(word) == word for word in frequencies.counts)
     assert frequencies.about["source"] == "wordfreq"
     assert frequencies.about["words"] == WORDFREQ_WORDS == 10**9
-
-
-def test_from_wordfreq__not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-
-    with pytest.raises(MissingExtraError, match=r"pip install 'mslm-data\[vocab\]'"):
-        from_wordfreq()

@@ -14,9 +14,35 @@ from tests.lexicon.models import plain, sample_vocab, saved, torch
 STRINGS = ["kinase", "of", "colorectal", "inhibitors", "anaemia", "nucleus", "the", "protein"]
 
 
-def words_of(strings, tokenizer):
-    return Ragged.from_rows([tokenizer.core.encode([word], is_pretokenized=True, add_special_tokens=False).ids
-                      for word in strings], np.int32)  # fmt: skip
+def words_of(strings, tokenizer=None):
+    tokenizer = tokenizer or made.word_piece()
+    return Ragged.from_rows(
+        [
+            tokenizer.core.encode(
+                [tokenizer.lead + word], is_pretokenized=True, add_special_tokens=False
+            ).ids
+            for word in strings
+        ],
+        np.int32,
+    )
+
+
+def unknown_word():
+    return Ragged.from_rows([[made.word_piece().ids.unk]], np.int32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("models") / "m")
+
+
+def likeness(folder, tokenizer=None, **options):
+    encoder = load_encoder(str(folder))
+    return Likeness(encoder=encoder, tokenizer=tokenizer or made.word_piece(), **options)
+
+
+def score(folder, words, anchors, **options):
+    return likeness(folder, **options).score(words, anchors, lambda _: None)
 
 
 def vector(model, ids, embedding):
@@ -38,18 +64,14 @@ def cosine(a, b):
 
 @pytest.mark.parametrize("combine", ["max", "mean", "min"])
 @pytest.mark.parametrize("embedding", ["pooler", "mean", "input"])
-def test_score__equals_the_cosine_word_by_word(tmp_path, monkeypatch, embedding, combine):
+def test_score__equals_the_cosine_word_by_word(folder, monkeypatch, embedding, combine):
     monkeypatch.setattr(module, "_WORDS_AT_ONCE", 3)
-    folder, tokenizer = saved(tmp_path / "m"), made.word_piece()
-    words, anchors = (
-        words_of(STRINGS, tokenizer),
-        words_of(["kinase", "binds", "tumour"], tokenizer),
-    )
+    words, anchors = words_of(STRINGS), words_of(["kinase", "binds", "tumour"])
     done = []
 
-    numbers, scores = Likeness(
-        encoder=load_encoder(str(folder)), tokenizer=tokenizer, embedding=embedding, combine=combine
-    ).score(words, anchors, done.append)
+    numbers, scores = likeness(folder, embedding=embedding, combine=combine).score(
+        words, anchors, done.append
+    )
 
     model = plain(folder)
     of = [vector(model, [2, *ids, 3], embedding) for ids in words.tolist()]
@@ -58,103 +80,73 @@ def test_score__equals_the_cosine_word_by_word(tmp_path, monkeypatch, embedding,
     assert numbers.tolist() == list(range(len(STRINGS)))
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert np.ptp(scores) > 0.05
+    assert scores.max() <= 1
     assert done == [3, 3, 2]
 
 
-def test_score__of_an_anchor_is_1(tmp_path):
-    tokenizer = made.word_piece()
-    words = words_of(STRINGS, tokenizer)
-
-    _, scores = Likeness(
-        encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer
-    ).score(words, words.slice(2, 3), lambda _: None)
-
-    assert scores[2] == pytest.approx(1, abs=1e-6)
-    assert scores.max() <= 1
-    assert int(np.argmax(scores)) == 2
-
-
 def test_score__with_another_tokenizer_compares_strings(tmp_path):
-    byte_level, sample = made.byte_level(), made.word_piece()
-    encoder = load_encoder(str(saved(tmp_path / "m", vocab=sample_vocab())))
+    folder, byte_level = saved(tmp_path / "m", vocab=sample_vocab()), made.byte_level()
     strings = [*STRINGS, "Kinase", "☃"]
 
-    numbers, scores = Likeness(encoder=encoder, tokenizer=byte_level).score(
-        Ragged.from_rows([byte_level.core.encode([" " + w], is_pretokenized=True, add_special_tokens=False).ids
-                   for w in strings], np.int32),
-        Ragged.from_rows([byte_level.core.encode([" tumour"], is_pretokenized=True, add_special_tokens=False).ids], np.int32),
-        lambda _: None,
-    )  # fmt: skip
-
-    _, direct = Likeness(encoder=encoder, tokenizer=sample).score(
-        words_of([*STRINGS, "Kinase"], sample), words_of(["tumour"], sample), lambda _: None
+    numbers, scores = score(
+        folder,
+        words_of(strings, byte_level),
+        words_of(["tumour"], byte_level),
+        tokenizer=byte_level,
     )
+
+    _, direct = score(folder, words_of([*STRINGS, "Kinase"]), words_of(["tumour"]))
     assert numbers.tolist() == [*range(len(STRINGS) + 1)]  # the snowman is [UNK] to the encoder
     np.testing.assert_allclose(scores, direct, atol=1e-5)
 
 
 def test_score__excludes_unknown_and_long_words(tmp_path):
-    tokenizer = made.word_piece()
-    encoder = load_encoder(str(saved(tmp_path / "m", max_position_embeddings=8)))
-    words = Ragged.from_rows(
-        [[20, 21], [tokenizer.ids.unk], [20, tokenizer.ids.unk], [20] * 6, [20] * 7], np.int32
-    )
+    small = saved(tmp_path / "m", max_position_embeddings=8)
+    unknown = made.word_piece().ids.unk
+    words = Ragged.from_rows([[20, 21], [unknown], [20, unknown], [20] * 6, [20] * 7], np.int32)
 
-    numbers, _ = Likeness(encoder=encoder, tokenizer=tokenizer).score(
-        words, words.slice(0, 2), lambda _: None
-    )
+    numbers, _ = score(small, words, words.slice(0, 2))
 
     assert numbers.tolist() == [0, 3]
 
 
-def test_score__no_words(tmp_path):
-    tokenizer = made.word_piece()
-    words = words_of(STRINGS, tokenizer)
-
-    numbers, scores = Likeness(
-        encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer
-    ).score(Ragged.from_rows([[tokenizer.ids.unk]], np.int32), words, lambda _: None)
+def test_score__no_words(folder):
+    numbers, scores = score(folder, unknown_word(), words_of(STRINGS))
 
     assert len(numbers) == len(scores) == 0
 
 
-def test_score__without_a_known_anchor(tmp_path):
-    tokenizer = made.word_piece()
-    likeness = Likeness(encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer)
-    unknown = Ragged.from_rows([[tokenizer.ids.unk]], np.int32)
-
+def test_score__refuses_unknown_anchors_and_nan_embeddings(folder):
     with pytest.raises(VocabularyError, match="/m: the model knows none of the 1 anchors"):
-        likeness.score(unknown, unknown, lambda _: None)
+        score(folder, words_of(STRINGS), unknown_word())
 
-
-def test_score__refuses_nan_embeddings(tmp_path):
-    tokenizer = made.word_piece()
-    encoder = load_encoder(str(saved(tmp_path / "m")))
-    encoder.model.embeddings.word_embeddings.weight.data[:] = float("nan")
-    words = words_of(STRINGS, tokenizer)
-
+    of_nan = likeness(folder)
+    of_nan.encoder.model.embeddings.word_embeddings.weight.data[:] = float("nan")
     with pytest.raises(VocabularyError, match="its embeddings are NaN"):
-        Likeness(encoder=encoder, tokenizer=tokenizer).score(words, words, lambda _: None)
+        of_nan.score(words_of(STRINGS), words_of(STRINGS), lambda _: None)
 
 
-def test_likeness__untrained_pooler_refused(tmp_path):
-    encoder = load_encoder(str(saved(tmp_path / "m", "BertForMaskedLM")))
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (
+            "BertForMaskedLM",
+            {},
+            "the model has no trained pooler; pass --embedding mean or input",
+        ),
+        ("BertModel", {"vocab_size": 500}, "its vocabulary differs from that of the shards"),
+    ],
+)
+def test_likeness__refuses_other_models(tmp_path, kind, changes, message):
+    with pytest.raises(VocabularyError, match=message):
+        likeness(saved(tmp_path / "m", kind, **changes))
 
-    with pytest.raises(
-        VocabularyError, match="the model has no trained pooler; pass --embedding mean or input"
-    ):
-        Likeness(encoder=encoder, tokenizer=made.word_piece())
-    Likeness(encoder=encoder, tokenizer=made.word_piece(), embedding="mean")
+
+def test_likeness__needs_no_pooler_for_other_embeddings(tmp_path):
+    likeness(saved(tmp_path / "m", "BertForMaskedLM"), embedding="mean")
 
 
-def test_likeness__other_ids_without_a_tokenizer_refused(tmp_path):
-    encoder = load_encoder(str(saved(tmp_path / "m", vocab_size=500)))
-
-    with pytest.raises(VocabularyError, match="its vocabulary differs from that of the shards"):
-        Likeness(encoder=encoder, tokenizer=made.word_piece())
-
-
-def test_by_likeness__sorts_descending_with_ties_in_order():
+def test_make_lexicon__sorts_descending_with_ties_in_order():
     words = Ragged.from_rows([[7], [8, 9], [5], [6, 6, 6]], np.int32)
 
     lexicon = make_lexicon(words, np.array([0, 1, 3]), np.array([0.5, 0.9, 0.5]), {"size": 10})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-import stat
 
 import numpy as np
 import pytest
@@ -39,20 +38,15 @@ def stopping_after(shards):
     return score
 
 
-def write(out, shards, score, **made):
-    return write_column(out, dict(shards), about(shards.manifest, of="test", **made), score)
+def write(out, shards, score=by_ids, progress=None, **made):
+    about_scores = about(shards.manifest, of="test", **made)
+    return write_column(out, dict(shards), about_scores, score, progress=progress)
 
 
 def test_write_column__scores_every_row(tmp_path, folder):
     shards, seen = load(folder), []
 
-    report = write_column(
-        tmp_path / "c",
-        dict(shards),
-        about(shards.manifest),
-        by_ids,
-        progress=lambda *done: seen.append(done),
-    )
+    report = write(tmp_path / "c", shards, progress=lambda *done: seen.append(done))
 
     total = sum(split.record.tokens for split in shards.values())
     files = sum(len(split.record.shards) for split in shards.values())
@@ -66,17 +60,10 @@ def test_write_column__scores_every_row(tmp_path, folder):
     assert (seen[0], seen[-1]) == ((0, total), (total, total))
 
 
-def test_write_column__files_are_private(tmp_path, folder):
-    write(tmp_path / "c", load(folder), by_ids)
-
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "c").rglob("*.arrow")}
-    assert modes == {0o600}
-
-
 @pytest.mark.parametrize("shards_done", [0, 1, 3])
 def test_write_column__resumes_after_an_interruption(tmp_path, folder, shards_done):
     shards, seen = load(folder), []
-    write(tmp_path / "whole", shards, by_ids)
+    write(tmp_path / "whole", shards)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "c", shards, stopping_after(shards_done))
 
@@ -91,29 +78,46 @@ def test_write_column__resumes_after_an_interruption(tmp_path, folder, shards_do
     assert len(seen) == report.shards - shards_done
 
 
-def test_write_column__another_option_refused_before_work(tmp_path, folder):
+def copy_shard(path):
+    shutil.copy(path, path.with_name("data-00000-of-00099.arrow"))
+
+
+@pytest.mark.parametrize(
+    ("change", "made", "message"),
+    [
+        (None, {"threshold": 0.2}, r"with another threshold; remove .*/c or pass another --out"),
+        (None, {"more": 1}, "made with another more, threshold;"),
+        (copy_shard, {"threshold": 0.1}, r"c/train: has scores of 1 other shards"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:300]),
+            {"threshold": 0.1},
+            "expected a score column, got a file that cannot be read",
+        ),
+    ],
+)
+def test_write_column__refuses_other_scores_before_any_work(
+    tmp_path, folder, change, made, message
+):
     shards = load(folder)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "c", shards, stopping_after(2), threshold=0.1)
+    if change is not None:
+        change(next((tmp_path / "c" / "train").glob("*.arrow")))
     before = tree(tmp_path / "c")
 
-    with pytest.raises(
-        VocabularyError, match=r"made with another threshold; remove .*/c or pass another --out"
-    ):
-        write(tmp_path / "c", shards, by_ids, threshold=0.2)
-    with pytest.raises(VocabularyError, match="made with another more, threshold;"):
-        write(tmp_path / "c", shards, by_ids, more=1)
+    with pytest.raises(VocabularyError, match=message):
+        write(tmp_path / "c", shards, **made)
 
     assert tree(tmp_path / "c") == before
 
 
 def test_write_column__scores_of_another_build_refused(tmp_path, folder):
-    write(tmp_path / "c", load(folder), by_ids)
+    write(tmp_path / "c", load(folder))
     other = tmp_path / "d"
     built(other, pipeline=pipeline_of(unit_bytes=1500, name="another", segment="whole"))
 
     with pytest.raises(VocabularyError, match=r"made with another plan;|has scores of"):
-        write(tmp_path / "c", load(other), by_ids)
+        write(tmp_path / "c", load(other))
 
 
 def test_write_column__checks_the_folder_before_work(tmp_path, folder):
@@ -121,28 +125,6 @@ def test_write_column__checks_the_folder_before_work(tmp_path, folder):
 
     with pytest.raises(OSError, match="exists"):
         write(tmp_path / "file" / "c", load(folder), stopping_after(0))
-
-
-def test_write_column__files_of_other_shards_refused(tmp_path, folder):
-    write(tmp_path / "c", load(folder), by_ids)
-    shutil.copy(
-        next((tmp_path / "c" / "train").glob("*.arrow")),
-        tmp_path / "c" / "train" / "data-00000-of-00099.arrow",
-    )
-
-    with pytest.raises(VocabularyError, match=r"c/train: has scores of 1 other shards"):
-        write(tmp_path / "c", load(folder), by_ids)
-
-
-def test_write_column__damaged_file_refused(tmp_path, folder):
-    write(tmp_path / "c", load(folder), by_ids)
-    path = next((tmp_path / "c" / "train").glob("*.arrow"))
-    path.write_bytes(path.read_bytes()[:300])
-
-    with pytest.raises(
-        VocabularyError, match="expected a score column, got a file that cannot be read"
-    ):
-        write(tmp_path / "c", load(folder), by_ids)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
@@ -158,10 +140,7 @@ def test_write_column__infinite_scores_refused(tmp_path, folder, number):
 
 def test_longest_row__over_splits(folder):
     shards = load(folder)
+    rows = [split[i]["input_ids"] for split in shards.values() for i in range(len(split))]
 
-    longest = longest_row(dict(shards))
-
-    assert longest == max(
-        len(split[i]["input_ids"]) for split in shards.values() for i in range(len(split))
-    )
+    assert longest_row(dict(shards)) == max(map(len, rows))
     assert longest_row({}) == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mslm_data.data.examples import Examples
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores import selective
-from mslm_data.lexicon.scores.selective import Confidence, load_callable
+from mslm_data.lexicon.scores.selective import Confidence
 from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
 from tests.reference.selective import important
 from tests.support.properties import fewer
@@ -103,20 +103,23 @@ def test_confidence__makes_one_call_per_step():
     assert tokens == [len(examples.input_ids.values)]
 
 
-@pytest.mark.parametrize("answer", [[0.5, 0.5], [], [1.5], [-0.1], [math.inf]])
-def test_confidence__invalid_probabilities_refused(answer):
-    examples = examples_of([row_of([1])])
-
-    with pytest.raises(VocabularyError, match="--callable: expected 1 probabilities, got"):
-        Confidence(lambda rows, keys: answer)(examples, lambda _: None)
+NO_PROBABILITY = "--callable: expected 1 probabilities, got"
+NO_NUMBERS = "expected a list of 1 numbers from the function"
 
 
-@pytest.mark.parametrize("answer", [None, 0.5, ["much"], [[0.1, 0.9]], [None]])
-def test_confidence__other_answers_than_numbers_refused(answer):
-    examples = examples_of([row_of([1])])
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        *(([answer], NO_PROBABILITY) for answer in ([0.5, 0.5], [], [1.5], [-0.1], [math.inf])),
+        ([[0.5], [math.nan]], r"got 1 numbers, 1 of them not in \[0, 1\]"),
+        *(([answer], NO_NUMBERS) for answer in (None, 0.5, ["much"], [[0.1, 0.9]], [None])),
+    ],
+)
+def test_confidence__refuses_other_answers_than_probabilities(answers, message):
+    given = iter(answers)
 
-    with pytest.raises(VocabularyError, match="expected a list of 1 numbers from the function"):
-        Confidence(lambda rows, keys: answer)(examples, lambda _: None)
+    with pytest.raises(VocabularyError, match=message):
+        Confidence(lambda rows, keys: next(given))(examples_of([row_of([1])]), lambda _: None)
 
 
 def test_confidence__names_a_failing_callable_without_its_message():
@@ -144,39 +147,3 @@ def test_confidence__a_callable_may_change_its_arguments():
     one, other = (Confidence(way)(examples, lambda _: None) for way in (padding, answers))
 
     assert np.array_equal(one, other)
-
-
-def test_confidence__nan_for_part_of_a_row():
-    examples = examples_of([row_of([1])])
-    answer = iter([[0.5], [math.nan]])
-
-    with pytest.raises(VocabularyError, match=r"got 1 numbers, 1 of them not in \[0, 1\]"):
-        Confidence(lambda rows, keys: next(answer))(examples, lambda _: None)
-
-
-def test_load_callable__finds_it():
-    assert load_callable("tests.lexicon.test_selective:answers")([[1]], [2]) == answers([[1]], [2])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("json", "--callable json: expected package.module:function, got no function"),
-        ("no_such.module:f", "--callable no_such.module:f: .*, got No module named 'no_such'"),
-        (
-            "json:no_such",
-            "--callable json:no_such: .*, got module 'json' has no attribute 'no_such'",
-        ),
-        ("json:__name__", "got no function"),
-        (".relative:f", "got ValueError; --debug"),
-        ("raising:f", "got ZeroDivisionError; --debug"),
-        ("unreadable:f", "got SyntaxError; --debug"),
-    ],
-)
-def test_load_callable__refuses(name, message, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "raising.py").write_text("1 / 0")
-    (tmp_path / "unreadable.py").write_text("def f(:")
-
-    with pytest.raises(VocabularyError, match=message):
-        load_callable(name)

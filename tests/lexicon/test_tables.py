@@ -5,19 +5,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.scores.tables import count_ids, read_table
-from mslm_data.lexicon.store import read_lexicon, write_lexicon
 from tests import made
 from tests.generate import IDS, examples_of, fixed_examples, rows_of
-
-ABOUT = {"size": made.word_piece().ids.size}
 
 
 def read(tmp_path, text, *, by="words", given_words=True, tokenizer=None):
     path = tmp_path / "t.tsv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
     tokenizer = tokenizer or made.word_piece()
     return read_table(
         path, tokenizer, by=by, given_words=given_words, about={"size": tokenizer.ids.size}
@@ -25,58 +24,62 @@ def read(tmp_path, text, *, by="words", given_words=True, tokenizer=None):
 
 
 def ids_of(words, tokenizer=None):
-    core = (tokenizer or made.word_piece()).core
-    return core.encode(words, is_pretokenized=True, add_special_tokens=False).ids
+    tokenizer = tokenizer or made.word_piece()
+    words = [tokenizer.lead + word for word in words]
+    return tokenizer.core.encode(words, is_pretokenized=True, add_special_tokens=False).ids
 
 
-def test_read_table__splits_words_like_rows(tmp_path):
-    lexicon, skipped = read(
-        tmp_path, "kinase\t0.5\ncolorectal   nucleus\t-2\ninhibitors\t1e3\tmore\r\n"
-    )
+@pytest.mark.parametrize("tokenizer", [made.word_piece, made.byte_level])
+@pytest.mark.parametrize(
+    ("text", "entries", "scores", "skipped"),
+    [
+        (
+            "kinase\t0.5\ncolorectal   nucleus\t-2\ninhibitors\t1e3\tmore\r\n",
+            ["kinase", "colorectal nucleus", "inhibitors"],
+            [0.5, -2, 1000],
+            {},
+        ),
+        (
+            "nucleus\t1\nkinase\rprotein\t2\r\n",  # Only a newline ends a line.
+            ["nucleus", "kinase protein"],
+            [1, 2],
+            {},
+        ),
+        (
+            "word\tscore\nkinase\t1\n\nof\tmany\nthe\nkinase\t3\n\t4\nnucleus\tnan\n"
+            "nucleus\tinf\nprotein\t5",
+            ["kinase", "protein"],
+            [1, 5],
+            {"no number": 5, "repeated": 1, "no entry": 1},
+        ),
+    ],
+)
+def test_read_table__splits_words_like_rows(tmp_path, tokenizer, text, entries, scores, skipped):
+    by = tokenizer()
 
-    assert lexicon.tokens.tolist() == [
-        ids_of(["kinase"]),
-        ids_of(["colorectal", "nucleus"]),
-        ids_of(["inhibitors"]),
-    ]
-    assert lexicon.word_starts.tolist() == [[0], [0, len(ids_of(["colorectal"]))], [0]]
-    assert lexicon.scores.tolist() == [0.5, -2, 1000]
-    assert not skipped
+    lexicon, found_skipped = read(tmp_path, text, tokenizer=by)
+
+    words = [entry.split() for entry in entries]
+    firsts = [[len(ids_of(entry[:n], by)) for n in range(len(entry))] for entry in words]
+    assert lexicon.tokens.tolist() == [ids_of(entry, by) for entry in words]
+    assert lexicon.word_starts.tolist() == firsts
+    assert lexicon.scores.tolist() == scores
+    assert found_skipped == skipped
+
+
+def test_read_table__skips_unknown_words(tmp_path):
+    lexicon, skipped = read(tmp_path, "☃\t1\nthe ☃\t2\nthe\t3\n")
+
+    assert lexicon.tokens.tolist() == [ids_of(["the"])]
+    assert skipped == {"unknown": 2}
 
 
 @pytest.mark.parametrize(("given_words", "starts"), [(True, [0]), (False, [0, 1, 2])])
 def test_read_table__words_of_running_text_are_found(tmp_path, given_words, starts):
-    lexicon, _ = read(tmp_path, "a/b\t1\n", given_words=given_words)
+    lexicon, _ = read(tmp_path, "a/bq\t1\n", given_words=given_words)
 
-    assert lexicon.tokens.tolist() == [ids_of(["a/b"])]
+    assert lexicon.tokens.tolist() == [ids_of(["a/bq"])]
     assert lexicon.word_starts.tolist() == [starts]
-
-
-def test_read_table__byte_level_words_have_their_space(tmp_path):
-    tokenizer = made.byte_level()
-
-    lexicon, _ = read(tmp_path, "kinase binds\t1\n", tokenizer=tokenizer)
-
-    assert lexicon.tokens.tolist() == [ids_of([" kinase", " binds"], tokenizer)]
-
-
-def test_read_table__counts_excluded_lines(tmp_path):
-    lines = ["word\tscore", "kinase\t1", "", "of\tmany", "the", "☃\t1", "the ☃\t2", "kinase\t3", "\t4", "nucleus\tnan",
-             "nucleus\tinf", "protein\t5"]  # fmt: skip
-
-    lexicon, skipped = read(tmp_path, "\n".join(lines))
-
-    assert lexicon.tokens.tolist() == [ids_of(["kinase"]), ids_of(["protein"])]
-    assert lexicon.scores.tolist() == [1, 5]
-    assert skipped == {"no number": 5, "unknown": 2, "repeated": 1, "no entry": 1}
-
-
-def test_read_table__ends_lines_at_newlines_only(tmp_path):
-    lexicon, skipped = read(tmp_path, b"nucleus\t1\nkinase\rprotein\t2\r\n")
-
-    assert lexicon.tokens.tolist() == [ids_of(["nucleus"]), ids_of(["kinase", "protein"])]
-    assert lexicon.scores.tolist() == [1, 2]
-    assert not skipped
 
 
 @pytest.mark.parametrize("by", ["pieces", "ids"])
@@ -97,11 +100,10 @@ def test_read_table__single_tokens(tmp_path, by):
     assert skipped == {"special": 1, "unknown": 1, "repeated": 1}
 
 
-@pytest.mark.parametrize("entry", ["-1", "1.5", "x", "²"])
-def test_read_table__invalid_ids_refused(tmp_path, entry):
-    _, skipped = read(tmp_path, f"9\t1\n{entry}\t1\n", by="ids")
+def test_read_table__skips_invalid_ids(tmp_path):
+    _, skipped = read(tmp_path, "9\t1\n-1\t1\n1.5\t1\nx\t1\n²\t1\n", by="ids")
 
-    assert skipped == {"unknown": 1}
+    assert skipped == {"unknown": 4}
 
 
 def test_read_table__many_lines_in_any_chunks(tmp_path, monkeypatch):
@@ -119,39 +121,23 @@ def test_read_table__many_lines_in_any_chunks(tmp_path, monkeypatch):
     )
 
 
-def test_read_table__entries_survive_the_file(tmp_path):
-    lexicon, _ = read(tmp_path, "kinase of\t1\nthe\t2\n")
-
-    write_lexicon(tmp_path / "l.arrow", lexicon)
-
-    assert read_lexicon(tmp_path / "l.arrow").word_starts.tolist() == lexicon.word_starts.tolist()
-
-
-def test_read_table__without_usable_lines(tmp_path):
-    with pytest.raises(
-        VocabularyError,
-        match=r"t.tsv: no usable line; expected an entry, a tab and a number per line",
-    ):
-        read(tmp_path, "word\tscore\n☃\t1\n")
-
-
-def test_read_table__no_file(tmp_path):
-    with pytest.raises(
-        VocabularyError, match=r"none.tsv: no such file; pass a table of entries and numbers"
-    ):
-        read_table(
-            tmp_path / "none.tsv", made.word_piece(), by="words", given_words=True, about=ABOUT
-        )
-
-
-def test_read_table__not_utf8(tmp_path):
-    with pytest.raises(VocabularyError, match="not valid UTF-8"):
-        read(tmp_path, b"caf\xe9\t1\n")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "word\tscore\n☃\t1\n".encode(),
+            r"t.tsv: no usable line; expected an entry, a tab and a number per line",
+        ),
+        (b"caf\xe9\t1\n", "not valid UTF-8"),
+        (None, r"t.tsv: no such file; pass a table of entries and numbers"),
+    ],
+)
+def test_read_table__refuses_other_files(tmp_path, text, message):
+    with pytest.raises(VocabularyError, match=message):
+        read(tmp_path, text)
 
 
 def test_encode_words__empty_strings_have_no_ids():
-    from mslm_data.encode.word_table import WordTable
-
     ids, numbers = encode_words(["", "kinase", "", "a/b"], WordTable(made.word_piece()))
 
     assert ids.tolist() == [[], ids_of(["kinase"]), [], ids_of(["a/b"])]

@@ -35,19 +35,6 @@ def found_in(row, entries):
 
 @fewer(0.5)  # of several rows each
 @given(random_examples())
-def test_matches__equals_twin(examples):
-    starts, ends, numbers = open_trie(artifacts.grams_lexicon()).matches(examples)
-
-    at = starts.offsets
-    found = np.stack([starts.values, ends.values, numbers], axis=1).tolist()
-    for i, row in enumerate(rows_of(examples)):
-        assert [tuple(match) for match in found[at[i] : at[i + 1]]] == twins.matches(
-            row, artifacts.grams()
-        )
-
-
-@fewer(0.5)  # of several rows each
-@given(random_examples())
 def test_exact__equals_twin(examples):
     trie = open_trie(artifacts.concepts_lexicon(2))
     table = trie.table(np.arange(len(trie.lexicon)), -1)
@@ -78,7 +65,8 @@ def test_matches__whole_words_only_and_none_over_a_special_token():
 
 @fewer(0.5)  # of several rows each
 @given(random_examples(), st.data())
-def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples, data):
+def test_matches__equals_twin_within_each_sentence(examples, data):
+    """A row without further sentences is one."""
     starts = [
         [0, *sorted(data.draw(st.sets(st.integers(1, len(ids) - 1), max_size=3)))]
         if len(ids) > 1
@@ -87,24 +75,23 @@ def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples,
     ]
     joined = replace(examples, sentence_starts=Ragged.from_rows(starts, np.int32))
 
-    found = open_trie(artifacts.grams_lexicon()).matches(joined)
+    firsts, ends, numbers = open_trie(artifacts.grams_lexicon()).matches(joined)
 
-    assert joined.sentence_offsets.tolist() == [
-        *(
-            first + start
-            for first, row in zip(examples.input_ids.offsets.tolist(), starts, strict=False)
-            for start in row
-        ),
-        len(examples.input_ids.values),
+    found = [
+        list(zip(*columns, strict=True))
+        for columns in zip(
+            firsts.tolist(),
+            ends.tolist(),
+            Ragged(numbers, firsts.offsets).tolist(),
+            strict=True,
+        )
     ]
-    at = found[0].offsets
-    matches = np.stack([found[0].values, found[1].values, found[2]], axis=1).tolist()
-    for i, row in enumerate(rows_of(examples)):
+    for row, cuts, matches in zip(rows_of(examples), starts, found, strict=True):
         wanted = []
-        for a, b in pairwise([*starts[i], len(row.ids)]):
+        for a, b in pairwise([*cuts, len(row.ids)]):
             part = Row(key=0, ids=row.ids[a:b], word_ids=row.word_ids[a:b])
             wanted += [(x + a, y + a, e) for x, y, e in twins.matches(part, artifacts.grams())]
-        assert [tuple(match) for match in matches[at[i] : at[i + 1]]] == wanted
+        assert matches == wanted
 
 
 def test_matches__prefers_the_first_of_equal_entries():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import mslm_data as md
@@ -31,9 +29,3 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     """A corpus with markup in words, label and ids."""
     return md.load(hostile(tmp_path_factory.mktemp("look") / "evil"))
-
-
-@pytest.fixture(scope="session")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A profile folder for the browser."""
-    return tmp_path_factory.mktemp("chromium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import tokenizers
 from tokenizers import models, pre_tokenizers, processors
@@ -33,6 +34,17 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     text: str
+
+    @property
+    def unescaped(self) -> str:
+        """The text without HTML's escapes."""
+        return html.unescape(self.text)
+
+
+def at(server: Server, view: str, query: str = "") -> str:
+    """Return the address of a view or file of a server."""
+    base = server.address.partition("?")[0].rpartition("/")[0]
+    return f"{base}/{view}?{quote(query, safe='=&')}"
 
 
 @contextmanager

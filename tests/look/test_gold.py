@@ -7,30 +7,31 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pytest
 
 import mslm_data as md
 from mslm_data.api.loading import Shards
 from mslm_data.errors import ShardError
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.filters import References, find_page
+from mslm_data.look.filters import FILTERS, Scan, find_page
+from mslm_data.look.gold import _find_aligned
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render_view
-from mslm_data.look.state import GOLD_FILTERS, State
+from mslm_data.look.state import State
 from tests import made
 from tests.cli.running import run
 from tests.look.serving import ask, served
-from tests.support.browser import needs_chromium
-from tests.support.driver import browser
 from tests.support.waiting import wait_for
 
 TEXT = "Olanzapine raised glucose. No proteinuria with lithium or olanzapine."
 GOLD = [(0, 10, "Chemical"), (29, 40, "Disease"), (46, 53, "Chemical"), (57, 67, "Chemical")]
 WEAK = [(0, 10, "Chemical"), (18, 25, "Chemical"), (29, 40, "Disease"), (57, 67, "Disease")]
-Documents = Mapping[str, tuple[str, Sequence[tuple[int, int, str]]]]
+Mention = tuple[int, int, str]
+Documents = Mapping[str, tuple[str, Sequence[Mention]]]
 Build = Callable[..., Shards]
 
 
@@ -88,37 +89,92 @@ def counted(corpus: Corpus, split: str = "train") -> dict[str, tuple[int, int, i
     }
 
 
-def test_align__counts_found_missed_and_wrong(build: Build) -> None:
-    weak = build("weak", {"a": (TEXT, WEAK)})
-    gold = build("gold", {"a": (TEXT, GOLD)})
+class Sentence(NamedTuple):
+    """A sentence with its gold and weak mentions."""
+
+    text: str
+    gold: Sequence[Mention]
+    weak: Sequence[Mention]
+
+
+SENTENCES = (
+    Sentence("Olanzapine was given.", [(0, 10, "Chemical")], [(0, 10, "Chemical")]),
+    Sentence("No proteinuria.", [(3, 14, "Disease")], []),
+    Sentence("Lithium was stopped.", [(0, 7, "Chemical")], [(0, 7, "Disease")]),
+    Sentence("No proteinuria.", [(3, 14, "Disease")], []),
+    Sentence("Glucose rose.", [], [(0, 7, "Chemical")]),
+)
+ALL = tuple(range(len(SENTENCES)))
+Case = tuple[Sequence[int], dict[str, Any], dict[str, Any], int]
+CASES: dict[str, Case] = {
+    # Sentences of gold, options of the weak and of the gold folder, rows read at once.
+    "the same text": (ALL, {}, {}, 8192),
+    "one row at a time": (ALL, {}, {}, 1),
+    "gold in other sentences": (ALL, {}, {"segmenter": "whole"}, 2),
+    "gold in another split": (ALL, {}, {"split": "test"}, 8192),
+    "weak in windows": (ALL, {"options": {"encode.max_tokens": 8}}, {}, 8192),
+    "weak in whole rows": (ALL, {"segmenter": "whole"}, {}, 8192),
+    "gold in another order": ((3, 2, 4, 0, 1), {}, {}, 8192),
+    **{
+        f"gold lacks sentence {lacks}, in rows by {segmenter}": (
+            [number for number in ALL if number != lacks], {}, {"segmenter": segmenter}, 8192
+        )
+        for lacks in ALL
+        for segmenter in ("clinical", "whole")
+    },
+}  # fmt: skip
+
+
+def document(numbers: Sequence[int], kind: str) -> tuple[str, list[Mention]]:
+    """Return a document of some sentences, and its gold or weak mentions."""
+    text = ""
+    mentions = []
+    for number in numbers:
+        spans: Sequence[Mention] = getattr(SENTENCES[number], kind)
+        mentions += [(len(text) + start, len(text) + end, label) for start, end, label in spans]
+        text += SENTENCES[number].text + " "
+    return text, mentions
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_align__counts_the_mentions_of_sentences_that_gold_has(
+    build: Build, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    in_gold, weak_options, gold_options, chunk = CASES[case]
+    monkeypatch.setattr("mslm_data.look.gold._CHUNK", chunk)
+    # Another document is in gold alone, one in the weak folder alone.
+    documents = {"0": ("Lithium.", [(0, 7, "Chemical")]), "a": document(ALL, "weak")}
+    weak = build("weak", documents, **{"segmenter": "clinical", **weak_options})
+    others = {"b": (TEXT, GOLD), "a": document(in_gold, "gold")}
+    gold = build("gold", others, **{"segmenter": "clinical", **gold_options})
 
     counts = counted(Corpus(weak, gold=gold))
 
-    # "olanzapine" has another label, so it is missed as Chemical and wrong as Disease.
-    assert counts == {"Chemical": (1, 2, 1), "Disease": (1, 0, 1)}
+    texts = {SENTENCES[number].text for number in in_gold}
+    expected = {"Chemical": [0, 0, 0], "Disease": [0, 0, 0]}
+    for sentence in SENTENCES:
+        if sentence.text not in texts:
+            continue
+        own, true = set(sentence.weak), set(sentence.gold)
+        for column, mentions in enumerate((own & true, true - own, own - true)):
+            for *_, label in mentions:
+                expected[label][column] += 1
+    assert {label: [*row] for label, row in counts.items()} == expected
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 8192])
-def test_align__matches_documents_in_other_sentences_windows_and_splits(
-    build: Build, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
-    monkeypatch.setattr("mslm_data.look.gold._CHUNK", chunk)
-    others = {f"{number}": (f"Lithium {number}.", [(0, 7, "Chemical")]) for number in range(5)}
-    weak = build(
-        "weak",
-        {**others, "a": (TEXT, WEAK), "b": (TEXT, [])},
-        segmenter="clinical",
-        options={"encode.max_tokens": 12},
-    )
-    gold = build("gold", {"b": (TEXT, GOLD), "a": (TEXT, GOLD)}, split="test")
-    corpus = Corpus(weak, gold=gold)
+def test_align__tells_a_sentence_from_its_repetition(build: Build) -> None:
+    text = "No glucose. No glucose."
+    weak = build("weak", {"a": (text, [(3, 10, "X"), (15, 22, "X")])}, segmenter="clinical")
+    gold = build("gold", {"a": (text, [(15, 22, "X")])})
 
-    counts = counted(corpus)
+    assert counted(Corpus(weak, gold=gold)) == {"X": (1, 0, 1)}
 
-    alignment = corpus.align_gold("train")
-    assert alignment is not None
-    assert alignment.rows == len(weak["train"]) - len(others) > 2
-    assert counts == {"Chemical": (1, 5, 1), "Disease": (1, 1, 1)}
+
+def test_find_aligned__takes_whole_tokens() -> None:
+    document = np.array([65_536, 256], np.int32).tobytes()
+
+    assert _find_aligned(document, np.array([256], np.int32).tobytes(), 0) == 4
+    assert _find_aligned(document, b"", 0) == -1
 
 
 def test_align__skips_different_texts_and_labels_of_one_folder(build: Build) -> None:
@@ -183,7 +239,7 @@ def sample(build: Build) -> tuple[Shards, Shards]:
 def test_filters__agree_with_sets_of_spans(build: Build) -> None:
     weak, gold = sample(build)
     corpus = Corpus(weak, gold=gold)
-    references = References(gold=corpus.align_gold("train"))
+    gold_filters = [name for name, filter_ in FILTERS.items() if filter_.needs == "gold"]
 
     def spans(shards: Shards, row: int) -> set[tuple[int, int]]:
         columns = shards["train"][row]
@@ -201,9 +257,11 @@ def test_filters__agree_with_sets_of_spans(build: Build) -> None:
         ):
             expected[status] += [row] if mentions else []
 
-    for status in GOLD_FILTERS:
+    assert sorted(gold_filters) == sorted(expected)
+    for status in gold_filters:
         state = State(only=(status,))
-        page = find_page(weak["train"], state, {}, count=99, references=references)
+        scan = Scan(split=weak["train"], state=state, gold=corpus.align_gold("train"))
+        page = find_page(scan, count=99)
         assert page.rows.tolist() == expected[status]
         assert 0 < len(page.rows) < 60
 
@@ -257,25 +315,6 @@ def test_look__compares_two_folders_live_and_in_a_file(build: Build, tmp_path: P
         assert counts["recall"] == f"{found / (found + missed):.1%}"
     assert 'value="missed" checked' in page
     assert f"mslm-data look {weak.folder} {gold.folder} --at" in html.unescape(taken)
-
-
-def test_look__without_gold_has_no_filter_for_it(chem: Shards) -> None:
-    with served(Corpus(chem, live=True)) as server:
-        page = ask(server.address).text
-
-    assert 'value="missed"' not in page
-
-
-def test_look__protected_gold_is_not_shown(build: Build) -> None:
-    weak = build("weak", {"a": (TEXT, WEAK)})
-    gold = build("gold", {"a": (TEXT, GOLD)}, options={"about.protected": True})
-
-    page = draw_page(Corpus(weak, gold=gold), State())
-    asked = str(render_view("rows", Corpus(weak, gold=gold, show_text=True), State(), live=True)[0])
-
-    assert "proteinuria" not in page
-    assert 'data-count="missed">2<' in page
-    assert "proteinuria" in asked
 
 
 def gold_terms(corpus: Corpus, split: str = "train") -> dict[str, list[tuple[str, str, str]]]:
@@ -353,28 +392,15 @@ def test_corpus__says_where_nothing_differs_from_gold(build: Build) -> None:
     assert "No mention of train is missed or wrong." in page
 
 
-def test_corpus__names_no_term_of_protected_gold(build: Build) -> None:
+def test_look__shows_protected_gold_only_on_request(build: Build) -> None:
     weak = build("weak", {"a": (TEXT, WEAK)})
     gold = build("gold", {"a": (TEXT, GOLD)}, options={"about.protected": True})
+    asked = Corpus(weak, gold=gold, show_text=True)
 
+    page = draw_page(Corpus(weak, gold=gold), State())
+
+    assert "proteinuria" not in page
+    assert 'data-count="missed">2<' in page
     assert gold_terms(Corpus(weak, gold=gold)) == {}
-    assert gold_terms(Corpus(weak, gold=gold, show_text=True)).keys() == {
-        "Most often missed in train",
-        "Most often wrong in train",
-    }
-
-
-@needs_chromium
-def test_browser__filters_rows_with_missed_mentions(build: Build, tmp_path: Path) -> None:
-    weak, gold = sample(build)
-
-    with browser(tmp_path / "profile") as tab, served(Corpus(weak, gold=gold, live=True)) as server:
-        tab.open(server.address)
-        tab.wait_for("window.htmx && document.querySelector('#gold [data-count=missed]')")
-        tab.run("document.querySelector('[value=missed]').click()")
-        tab.wait_for("location.search.includes('only=missed')")
-        rows = "[...document.querySelectorAll('article.row')]"
-        tab.wait_for(f"{rows}.every(row => row.querySelector('u.missed'))")
-
-        assert 0 < tab.run(f"{rows}.length") < 50
-        assert tab.messages == []
+    assert "proteinuria" in render_view("rows", asked, State(), live=True)[0]
+    assert len(gold_terms(asked)) == 2

@@ -78,6 +78,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "max_masked": 3,
         "epochs": 3,
     },
+    "t5.v1": {"rate": 0.3},
+    "salient-t5.v1": {"longest": 5},
+    "causal.v1": {},
     "diffusion.v1": {"units": "mentions", "complement": True},
     "difference-patches.v1": {"rate": 0.5, "alpha": 0.4},
     "picks.v1": {
@@ -100,13 +103,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 SAME_FOR_ALL_SEEDS: set[str] = {
+    "causal.v1",
     "pmi.v1",
     "selective-task.v1",
     "selective.v1",
     "unmasked.v1",
 }
 """Strategies that draw nothing."""
-WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1", "diffusion.v1")
+WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1", "causal.v1", "diffusion.v1")
 """Strategies without an option for it: it is that of their parts, `[MASK]` always, or none."""
 
 
@@ -132,7 +136,13 @@ def corrupting(other: Strategy, corruption: Corruption) -> Strategy:
 
 RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 TWINS_LACK = {
-    *("spanbert.v1.chance", "spanbert-ner.v1.chance"),
+    # Lengths of spans; see `test_spans.py` and `kernels/test_span_draws.py`.
+    *("span.v1.shortest", "span.v1.longest"),
+    *(
+        f"{name}.v1.{option}"
+        for name in ("spanbert", "spanbert-ner")
+        for option in ("chance", "longest")
+    ),
     "whole-word-roberta.v1.unit",  # needs characters
     *("diffusion.v1.low", "diffusion.v1.high"),  # one must be lower; see `test_diffusion.py`
 }
@@ -166,6 +176,8 @@ def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
             values[option.name] = st.booleans()
         elif types == {int} and option.limits == ">= 0":
             values[option.name] = st.sampled_from([0, 1, 2, 20])
+        elif types == {int}:
+            values[option.name] = st.sampled_from([1, 2])
         elif get_origin(first) is Literal:
             values[option.name] = st.sampled_from(get_args(first))
         elif option.name in OPTIONS[name] and option.default == "":

@@ -5,14 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mslm_data as md
-from tests.generate import Row, examples_of, random_examples, row_of, rows_of
+from tests.generate import Row, examples_of, row_of
 from tests.kernels.fairness import is_fair
 from tests.mask import artifacts
-from tests.reference import grams as twins
 
 LISTS = (str(artifacts.concepts_lexicon(1)), str(artifacts.concepts_lexicon(2)))
 
@@ -21,26 +18,6 @@ LISTS = (str(artifacts.concepts_lexicon(1)), str(artifacts.concepts_lexicon(2)))
 def listed(tmp_path):
     """Write lists of concepts; see `artifacts.write_list`."""
     return partial(artifacts.write_list, tmp_path / "concepts.arrow")
-
-
-@given(
-    random_examples(),
-    st.fixed_dictionaries(
-        {
-            "rate": st.sampled_from([0.15, 0.4, 1.0]),
-            "max_masked": st.sampled_from([0, 1, 3, 20]),
-            "warm_up": st.integers(0, 2),
-            "epochs": st.integers(1, 2),
-        }
-    ),
-    st.integers(0, 8),
-)
-def test_ccm__equals_twin(examples, options, epoch):
-    made = md.strategy("ccm", lexicons=LISTS, last_rate=0.3, rest_rate=0.1, **options)
-    twin = {**options, "lexicons": LISTS, "last_rate": 0.3, "rest_rate": 0.1}
-
-    kinds = made.plan(examples, epoch=epoch).kinds.tolist()
-    assert kinds == [twins.ccm(row, epoch=epoch, **twin) for row in rows_of(examples)]
 
 
 def many(ids, copies=2000):

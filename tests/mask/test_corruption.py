@@ -156,7 +156,7 @@ def test_corruption__refuses(name):
     with pytest.raises(ValueError) as error:
         Corruption(name)
 
-    expected = "expected 'mask' or the percentages of [MASK], random and unchanged tokens, such as '80-10-10', got"
+    expected = "expected 'mask', 'sentinels' or the percentages of [MASK], random and unchanged tokens, such as '80-10-10', got"
     assert str(error.value) == f"corruption: {expected} '{name}'"
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from mslm_data.mask.table import STRATEGIES
-from tests.generate import fixed_examples, rows_of
-from tests.mask.contract import OPTIONS, made
-from tests.reference.twins import TWINS
+from tests.generate import fixed_examples
+from tests.mask.contract import made
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 
@@ -43,16 +42,6 @@ def test_plan__numbers_are_those_of_its_version(name):
 
 def test_golden__no_row_without_a_strategy():
     assert sorted(GOLDEN) == STRATEGIES.names()
-
-
-@pytest.mark.parametrize("name", STRATEGIES.names())
-def test_plan__twin_agrees_on_the_golden_rows(name):
-    examples = fixed_examples()
-    kinds = made((name, {}), examples).plan(examples, seed=3, epoch=5).kinds.tolist()
-
-    assert kinds == [
-        TWINS[name](row, seed=3, epoch=5, **OPTIONS[name]) for row in rows_of(examples)
-    ]
 
 
 if __name__ == "__main__":

@@ -4,37 +4,9 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 import mslm_data as md
-from tests.generate import examples_of, fixed_examples, row_of
+from tests.generate import fixed_examples, row_of
 from tests.reference import joint as twins
-
-
-@pytest.mark.parametrize(
-    ("mentions", "rate", "masked"),
-    [(4, 0.25, 1), (3, 0.25, 1), (5, 0.25, 2), (0, 0.25, 0), (3, 0, 0), (3, 1, 3)],
-)
-def test_elm__number_of_mentions(mentions, rate, masked):
-    examples = examples_of([row_of([1] * 6, [(m, m + 1) for m in range(mentions)])])
-
-    assert md.strategy("elm", elm=rate).plan(examples).counts() == (masked, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "n_blm"),
-    [
-        ({"elm": 1, "blm": 0.15}, 2),  # ceil(1.5): of all 10 tokens, not of the 7 that are left
-        ({"elm": 1, "blm": 0.75}, 7),  # 8 are due and 7 are left
-        ({"elm": 0, "blm": 1.0}, 10),
-        ({"elm": 0, "blm": 1.0, "pool": "generic_only"}, 7),
-        ({"elm": 1, "blm": 0}, 0),
-    ],
-)
-def test_joint__number_of_tokens(options, n_blm):
-    examples = examples_of([row_of([1, 3, 6], [(1, 2)])])
-
-    assert md.strategy("joint", **options).plan(examples).counts()[1] == n_blm
 
 
 def test_joint_released__pieces_of_a_first_word_stand_alone():

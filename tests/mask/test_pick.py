@@ -76,6 +76,15 @@ def test_mask__words_of_four_tokens_and_a_budget_of_three(options, masked, unspe
     assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (masked, [unspent])
 
 
+def test_mask__a_total_of_0_leaves_nothing_unspent():
+    examples = examples_of([row_of([4, 4])])
+    owing = Pick("mentions", Budget(0.0, min_masked=2))
+    total = Pick("tokens", Budget(0.0, total=True))
+
+    assert masked_by([owing], examples)[1].unspent.tolist() == [2]
+    assert masked_by([owing, total], examples)[1].unspent.tolist() == [0]
+
+
 @pytest.mark.parametrize("by", ["uniform", "bernoulli", "first"])
 def test_chance__is_independent_of_what_the_pick_draws(by):
     rows = examples_of([row_of([1] * 1000, key=key) for key in range(20)])

@@ -10,6 +10,7 @@ import pytest
 from mslm_data.mask.file import PARTS, PICKS
 from mslm_data.registry import Options, list_options
 from tests.cli.running import run
+from tests.mask.contract import types_of
 
 TABLES = {**PICKS, **PARTS}
 
@@ -25,6 +26,22 @@ def test_tables__document_every_option_and_value(name: str) -> None:
         assert text.endswith("."), option
         for value in words_of(hints[option]):
             assert f"`{value}`" in text, (name, option, value)
+
+
+UNLIMITED = {"order.score.missing", "place-spans.longest"}
+"""Numbers that are checked by themselves; see `test_score.py` and `test_refusals.py`."""
+
+
+def test_tables__limit_every_number() -> None:
+    options = [(name, option) for name, part in TABLES.items() for option in list_options(part)]
+
+    without = {
+        f"{name}.{option.name}"
+        for name, option in options
+        if {int, float} & types_of(option) and not option.limits
+    }
+
+    assert without == UNLIMITED
 
 
 def words_of(hint: Any) -> list[str]:

@@ -19,7 +19,7 @@ def test_strategies__one_line_status_and_source():
 
     assert list(lines) == STRATEGIES.names()
     assert all(
-        summary.masks.startswith("Mask ")
+        summary.masks.startswith(("Mask ", "Predict "))
         and summary.masks.endswith(".")
         and len(summary.masks) < 100
         for summary in lines.values()

@@ -94,5 +94,6 @@ TWINS = {
     "entitybert.v1": entitybert,
     "entitybert-difference.v1": entitybert_difference,
     "salient.v1": salient,
+    "salient-t5.v1": salient,
     "lim.v1": lim,
 }

@@ -118,7 +118,39 @@ def spanbert_ner(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15)
     return grown(row, seed, epoch, rate, row.mentions)
 
 
+def drawn_lengths(stream: int, total: int, segments: int) -> list[int]:
+    """Lengths of so many segments with this sum; each gap between two items is a cut or is not."""
+    lengths = [1]
+    for gap in range(total - 1):
+        cuts = segments - len(lengths)
+        if rng.below(stream, gap, total - 1 - gap) < cuts:
+            lengths.append(1)
+        else:
+            lengths[-1] += 1
+    return lengths
+
+
+def t5(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, mean: int = 3) -> list[int]:
+    kinds, tokens = [NONE] * len(row.ids), real(row)
+    if len(tokens) < 2:
+        return kinds
+    masked = min(max(round(rate * len(tokens)), 1), len(tokens) - 1)
+    shown = len(tokens) - masked
+    spans = min(max(round(masked / mean), 1), shown)
+    sides = [
+        drawn_lengths(rng.stream(row.key, seed, epoch, purpose), total, spans)
+        for purpose, total in ((SAMPLE, shown), (LENGTH, masked))
+    ]
+    t = 0
+    for stretch, span in zip(*sides, strict=True):
+        for place in tokens[t + stretch : t + stretch + span]:
+            kinds[place] = BASE
+        t += stretch + span
+    return kinds
+
+
 TWINS = {
+    "t5.v1": t5,
     "span.v1": span,
     "spanbert.v1": spanbert,
     "spanbert-ner.v1": spanbert_ner,

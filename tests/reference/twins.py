@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.reference import (
+    causal,
     diffusion,
     entities,
     grams,
@@ -24,4 +25,5 @@ TWINS = {
     **scored.TWINS,
     **spans.TWINS,
     **diffusion.TWINS,
+    **causal.TWINS,
 }

@@ -16,7 +16,3 @@ def test_security_page__promises_name_existing_tests() -> None:
         named = re.findall(r"`(tests/[^`]+\.py)`", row)
         assert named, row
         assert all((ROOT / name).is_file() for name in named), row
-
-
-def test_readme__links_the_security_page() -> None:
-    assert "(SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

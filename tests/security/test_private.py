@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import mslm_data as md
+from mslm_data import engine
+from mslm_data.builds import scan
+from mslm_data.builds.tasks import Unpack
 from mslm_data.cli import COMMANDS
-from mslm_data.io.files import make_folder
+from mslm_data.io import cache
+from mslm_data.io.archive import unpack
+from mslm_data.io.files import hash_file, make_folder, making_folder, open_private, write_whole
+from mslm_data.io.remote import fetch
+from mslm_data.shard.export import FORMATS
 from tests import made
 from tests.cli.running import run
-from tests.security.canary import CONCEPTS, build_words, short_folder, start, write_notes
+from tests.engine.tasks import Do, Work
+from tests.io import test_archive
+from tests.security.canary import CONCEPTS, build_words, write_notes
 from tests.support.caches import share_kernels
-from tests.support.waiting import PATIENCE_S
 
 VOCAB = made.SAMPLE / "vocab.txt"
 
@@ -29,48 +38,103 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Set the umask during the test."""
-    before = os.umask(request.param)
-    yield request.param
+def no_umask() -> Iterator[None]:
+    """Let other users read and write new files, unless their mode says otherwise."""
+    before = os.umask(0)
+    yield
     os.umask(before)
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """Return the files and folders that others can read, write or enter."""
-    paths = [folder, *sorted(folder.rglob("*"))]
+    """Return the files and folders, except the kernels, that others can read, write or enter."""
+    paths = [path for path in (folder, *sorted(folder.rglob("*"))) if "kernels" not in path.parts]
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in paths}
     return [f"{mode:o} {path.relative_to(folder)}" for path, mode in modes.items() if mode & 0o077]
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022], indirect=True)
+def write_files(path: Path) -> None:
+    with open_private(path / "open" / "file") as file:
+        file.write(b"a")
+    (path / "whole").touch()
+    (path / "whole").chmod(0o644)
+    write_whole(path / "whole", [b"new"])
+    with making_folder(path / "folder", taken=ValueError()) as made_folder:
+        write_whole(made_folder / "file", [b"a"])
+
+
+def unpack_archives(path: Path) -> None:
+    for name in ("a.tgz", "a.zip"):
+        archive = test_archive.make(path.parent / name, test_archive.FILES.items())
+        unpack(archive, path / name)
+
+
+def unpack_before_a_build(path: Path) -> None:
+    packed = path.parent / "train.tsv.gz"
+    packed.write_bytes(gzip.compress(b"a"))
+    scan.unpack(Unpack(str(packed), hash_file(packed), str(path / "staging" / "train.tsv")))
+
+
+def fetch_a_file(path: Path) -> None:
+    (path.parent / "a.bin").touch()
+    fetch(path.parent.as_uri(), path / "here" / "a", name="a.bin")
+
+
+def run_workers(path: Path) -> None:
+    make_folder(path / "work")
+    with engine.start(Work(path / "work"), workers=2) as run_tasks:
+        assert [*run_tasks([Do(1), Do(2, "die_once")])]
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "files": write_files,
+    "archives": unpack_archives,
+    "compressed inputs": unpack_before_a_build,
+    "downloads": fetch_a_file,
+    "the cache": lambda path: cache.folder("inputs", cache=path),
+    "workers": run_workers,
+}
+
+
+@pytest.mark.usefixtures("no_umask")
+@pytest.mark.parametrize("name", WRITERS)
+def test_writers__make_private_files_and_folders(name: str, tmp_path: Path) -> None:
+    """With the folders above them that they make."""
+    WRITERS[name](tmp_path / "new")
+
+    assert [*(tmp_path / "new").rglob("*")]
+    assert not open_to_others(tmp_path / "new")
+
+
+@pytest.mark.usefixtures("no_umask")
 def test_main__all_files_of_commands_are_private(
-    umask: int, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = tmp_path / "world"
-    monkeypatch.setenv("MSLM_DATA_CACHE", str(world / "cache"))
+    make_folder(world)
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(share_kernels(world / "cache")))
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.write(notes, "NOTEEVENTS.csv")
     (tmp_path / "counts.txt").write_text("the\t900\nof\t500\n")
     out = world / "shards" / "notes"
+    build = build_words(
+        tmp_path / "notes.zip", out, "--set", "about.protected=false", "--set",
+        "encode.keep_text=true",
+    )  # fmt: skip
     commands = (
-        build_words(
-            tmp_path / "notes.zip",
-            out,
-            "--set",
-            "about.protected=false",
-            "--set",
-            "encode.keep_text=true",
-        ),
+        (*build, "--workers", 2, "--part", "1/2"),
+        (*build, "--workers", 1),
         ("look", out, "--out", world / "page.html"),
-        ("export", out, "--to", "jsonl", "--out", world / "exported"),
+        *(("export", out, "--to", kind, "--out", world / kind) for kind in FORMATS),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
         ("vocab", "scores", "frequency", out),
         ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "tables" / "mine.csv"),
     )
 
-    done = [run(*words) for words in commands]
+    done = []
+    for words in commands:
+        done.append(run(*words))
+        assert not open_to_others(world)
 
     written = [path for path in world.rglob("*") if path.is_file()]
     assert [one.code for one in done] == [0] * len(commands), done
@@ -83,13 +147,12 @@ def test_main__all_files_of_commands_are_private(
         ".md",
         ".jsonl",
     }
-    assert not open_to_others(world)
-    assert os.umask(umask) == umask  # Unchanged.
+    assert os.umask(0) == 0  # Unchanged.
 
 
-@pytest.mark.parametrize("umask", [0o000], indirect=True)
+@pytest.mark.usefixtures("no_umask")
 def test_build__all_files_of_functions_are_private(
-    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while documents from Python are read."""
     world = tmp_path / "world"
@@ -108,19 +171,7 @@ def test_build__all_files_of_functions_are_private(
     md.load(f"zip://out::file://{archive}")["train"].examples()
 
     assert list((world / "cache" / "shards").glob("*.arrow"))
-    assert not [line for line in [*seen, *open_to_others(world)] if "kernels" not in line]
-
-
-@pytest.mark.parametrize("umask", [0o000], indirect=True)
-def test_build__all_files_of_workers_are_private(umask: int, notes: Path) -> None:
-    with short_folder() as world:
-        process = start(build_words(notes, world / "out", "--workers", "2", "--part", "1/2"), world)
-
-        _, err = process.communicate(timeout=PATIENCE_S)
-
-        assert process.returncode == 0, err
-        assert list((world / "out" / ".build").rglob("*.json"))
-        assert not open_to_others(world / "out")
+    assert not [*seen, *open_to_others(world)]
 
 
 def warnings_of(err: str) -> list[str]:
@@ -198,8 +249,8 @@ def test_pmi__vocab_commands_warn_when_others_can_enter(notes: Path, tmp_path: P
     others.mkdir(mode=0o755)
     page = ("look", out, "--out")
     listed = ("vocab", "pmi", out, "--min-count", 2, "--out", inner / "pmi.arrow", "--list")
-    for command, file in ((listed, "pmi.txt"), (page, "page.html")):
-        assert [len(warnings_of(run(*command, at / file).err)) for at in (others, inner)] == [1, 0]
+    assert [len(warnings_of(run(*listed, at / "pmi.txt").err)) for at in (others, inner)] == [1, 0]
+    assert not warnings_of(run(*page, others / "page.html").err)  # a page holds no protected text
     shutil.rmtree(out / "vocab")
     assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mslm_data.builds.card import card
-from mslm_data.draw import macros
 from mslm_data.errors import SourceError
 from mslm_data.log import plain
 from mslm_data.shard.manifest import read_manifest
@@ -66,13 +65,6 @@ def test_errors__contain_no_invisible_characters() -> None:
     assert not unseen(str(error))
     assert "\nmore" in str(error)
     assert "\\u001b]0;owned" in str(error)
-
-
-def test_page__contains_no_invisible_characters() -> None:
-    shown = macros("parts.html").soft(LABEL)
-
-    assert not unseen(shown)
-    assert "<img" not in shown
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,31 +14,6 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 def covered(document: Document) -> list[Sentence]:
     """Cover a document from the starts of its own sentences."""
     return made.sentences_of(GivenSentences(), document)
-
-
-@given(some_documents)
-def test_cover__loses_only_white_space(document: Document) -> None:
-    sentences = covered(document)
-
-    inside = {c for start, end in sentences for c in range(start, end)}
-    assert all(document.text[c].isspace() for c in range(len(document.text)) if c not in inside)
-
-
-@given(some_documents)
-def test_cover__gives_sorted_disjoint_sentences(document: Document) -> None:
-    sentences = covered(document)
-
-    assert all(0 <= start < end <= len(document.text) for start, end in sentences)
-    assert all(a.end <= b.start for a, b in pairwise(sentences))
-
-
-@given(some_documents)
-def test_cover__splits_no_mention(document: Document) -> None:
-    sentences = covered(document)
-
-    for start, end, *_ in document.spans:
-        touched = [s for s in sentences if s.start < end and start < s.end]
-        assert len(touched) <= 1
 
 
 @given(some_documents)

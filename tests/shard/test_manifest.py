@@ -136,7 +136,9 @@ MENTIONS = r"train: expected \d+ mentions according to the counts, got \d+"
             lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]),
             "expected different labels",
         ),
+        (lambda m: m.update(doc_labels=["no", "no"]), "expected different doc_labels"),
         (lambda m: m["pipeline"].pop("encode"), NO_MANIFEST),
+        (lambda m: m["pipeline"]["encode"].update(join="paragraph"), NO_MANIFEST),
         (lambda m: m["pipeline"]["annotate"].pop("weak"), NO_MANIFEST),
         (lambda m: m["pipeline"].update(annotate=[]), NO_MANIFEST),
         (

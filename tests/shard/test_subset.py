@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -82,14 +83,35 @@ def test_subset__does_not_depend_on_the_shards(train: md.Split, tmp_path: Path) 
     assert subsets[0].examples().keys.tolist() == subsets[1].examples().keys.tolist()
 
 
-def test_subset__has_every_label_if_possible(tmp_path: Path) -> None:
-    train = md.build("blurb/jnlpba", sample=True, out=tmp_path / "jnlpba")["train"]
-    labels = range(len(train.labels))
-    assert len(labels) == 5
+@pytest.fixture(scope="module")
+def jnlpba(tmp_path_factory: pytest.TempPathFactory) -> md.Split:
+    """A split with five labels."""
+    out = tmp_path_factory.mktemp("subset") / "jnlpba"
+    train = md.build("blurb/jnlpba", sample=True, out=out)["train"]
+    assert len(train.labels) == 5
+    return train
+
+
+def test_subset__has_every_label_if_possible(jnlpba: md.Split) -> None:
+    labels = range(len(jnlpba.labels))
 
     for seed in range(9):
-        subset = train.subset(documents=len(labels), seed=seed)
+        subset = jnlpba.subset(documents=len(labels), seed=seed)
         assert set(subset.examples().span_labels.values.tolist()) == set(labels)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("shots", [1, 2, 5])
+def test_subset__has_some_mentions_of_each_label(jnlpba: md.Split, shots: int, seed: int) -> None:
+    def count(rows: md.Split) -> Any:
+        return np.bincount(rows.examples().span_labels.values, minlength=len(jnlpba.labels))
+
+    subset = jnlpba.subset(shots=shots, seed=seed)
+    smaller = jnlpba.subset(shots=max(shots - 1, 1), seed=seed)
+
+    assert np.all(count(subset) >= np.minimum(count(jnlpba), shots))
+    assert count(subset).sum() < count(jnlpba).sum()
+    assert documents_of(smaller) <= documents_of(subset)
 
 
 @pytest.mark.parametrize(
@@ -198,3 +220,58 @@ def test_subset__rejects_a_split_without_documents(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="expected documents in split 'test', got none"):
         test.subset(share=0.5)
+
+
+# Term shares --------------------------------------------------------------------------------------
+
+
+def count_by_hand(split: md.Split, label: str | None = None) -> dict[str, float]:
+    """Return the term share of each document, counted by its tags."""
+    in_mentions: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
+    for row in split:
+        tags = [split.tags[tag] for tag in row["bio"]]
+        counted = [tag != "O" and label in (None, tag[2:]) for tag in tags]
+        in_mentions[row["doc_id"]] += sum(counted)
+        tokens[row["doc_id"]] += sum(word >= 0 for word in row["word_ids"])
+    return {doc_id: in_mentions[doc_id] / tokens[doc_id] for doc_id in tokens}
+
+
+def test_term_shares__are_counted_over_all_rows_of_a_document(
+    train: md.Split, doc_ids: list[str]
+) -> None:
+    by_hand = count_by_hand(train)
+    assert len(by_hand) < len(train)
+
+    assert train.term_shares().tolist() == [by_hand[doc_id] for doc_id in doc_ids]
+    half = train.select(range(0, len(train), 2))  # a view counts its own rows
+    by_hand = count_by_hand(half)
+    assert half.term_shares().tolist() == [by_hand[doc_id] for doc_id in doc_ids[::2]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["BC5CDR-disease-IOB", "NCBI-disease-IOB", "JNLPBA", "BC2GM-IOB"])
+def test_term_shares__of_real_corpora_equal_a_count_by_hand(
+    name: str, real: Path, tmp_path: Path
+) -> None:
+    options = {"min_term_share": 0.1}
+    made.built(tmp_path / "whole", real / "blurb" / name)
+    made.built(tmp_path / "dense", real / "blurb" / name, made.pipeline_of(annotate=options))
+    whole, dense = md.load(tmp_path / "whole"), md.load(tmp_path / "dense")
+
+    for split_name, split in whole.items():
+        by_hand = count_by_hand(split)
+        ids = [row["doc_id"] for row in split]
+        assert split.term_shares().tolist() == [by_hand[doc_id] for doc_id in ids]
+        kept = {doc_id for doc_id, share in by_hand.items() if share >= 0.1}
+        if split_name in ("validation", "test"):
+            kept = {*ids}
+        assert {row["doc_id"] for row in dense[split_name]} == kept
+        for label in split.labels:
+            by_hand = count_by_hand(split, label)
+            assert split.term_shares(label).tolist() == [by_hand[doc_id] for doc_id in ids]
+
+
+def test_term_shares__of_an_unknown_label(train: md.Split) -> None:
+    with pytest.raises(ValueError, match="label: no 'disease'; did you mean 'Disease'"):
+        train.term_shares("disease")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
 from mslm_data.shard.pieces import write_piece
 from mslm_data.shard.write import ShardRecord, check_token_count, record_batch
-from tests import made
 from tests.generate import fixed_examples, random_examples, rows_of
-from tests.io.test_files import no_umask  # noqa: F401 - a fixture
-from tests.shard.damage import dual_file
 from tests.support.properties import fewer
 
 Rows = list[dict[str, Any]]
@@ -110,23 +106,6 @@ def test_build__is_readable_by_all_readers(one_build: Path, tmp_path: Path) -> N
             assert [row for _, of_file in rows for row in of_file] == ours, rows[0][0]
 
 
-def test_build__gives_datasets_the_documented_types(one_build: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-
-    features = datasets.load_from_disk(str(one_build))["train"].features
-
-    assert features["key"].dtype == "uint64"
-    assert {
-        name: features[name].feature.dtype
-        for name in ("input_ids", "word_ids", "bio", "span_labels")
-    } == {
-        "input_ids": "int32",
-        "word_ids": "int32",
-        "bio": "int16",
-        "span_labels": "int16",
-    }
-
-
 @pytest.mark.parametrize("weak", [False, True])
 def test_schema__declares_the_types_that_datasets_would_infer(weak: bool) -> None:
     datasets = pytest.importorskip("datasets")
@@ -171,29 +150,12 @@ def test_write_piece__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: P
     assert one.sha256 == other.sha256
 
 
-@pytest.mark.usefixtures("no_umask")
-def test_build__is_private(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-
-    made.built(out)
-
-    for path in [out, *out.rglob("*")]:
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-
-
 def test_record_batch__copies_no_token() -> None:
     examples = with_ids(three())
 
     batch = record_batch(examples, columns.schema(LABELS, set()))
 
     assert np.shares_memory(batch.column("input_ids").values.to_numpy(), examples.input_ids.values)
-
-
-def test_write_stream_with_footer__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
-    data = dual_file(record_batch(with_ids(three()), columns.schema(LABELS, set())))
-
-    assert data[:4] == b"\xff\xff\xff\xff"
-    assert data[-6:] == b"ARROW1"
 
 
 def test_write_piece__returns_the_record_of_the_shard(tmp_path: Path) -> None:

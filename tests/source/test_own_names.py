@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 
 import pytest
@@ -38,18 +38,22 @@ SHARED = frozenset(
 KNOWN = {
     # The default of `about.protected` is decided before any source is imported.
     ("pipeline.py", "i2b2"),
+    ("pipeline.py", "omop"),
 }
 PLAIN_LINES = {"api/annotating.py", "builds/line_sink.py"}
 """`annotate FILE` writes a line for each line, so it asks the source of plain text for its units."""
 
 
-def constants(path: Path) -> Iterator[str]:
-    """Yield the strings of a module, except docstrings."""
+@functools.cache
+def constants(path: Path) -> frozenset[str]:
+    """Return the strings of a module, except docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
+    return frozenset(
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    )
 
 
 def others() -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from mslm_data.api.loading import load
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
 from mslm_data.shard.split import Split
-from mslm_data.stats import batch_stats, first_batches
+from mslm_data.stats import batch_stats
 from tests import made
 
 OPTIONS: list[dict[str, Any]] = [
@@ -54,39 +53,6 @@ def test_batch_stats__are_those_of_the_arrays(train: Split, options: dict[str, A
     assert counted.steps_per_epoch == steps / 2
     assert counted.tokens_per_step == sum(tokens) / steps
     assert counted.rows_per_step == rows / steps
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_first_batches__are_those_of_the_arrays(train: Split, options: dict[str, Any]) -> None:
-    batches = list(itertools.islice(Batches(train, "joint", seed=4, epoch=1, **options), 3))
-
-    shapes = first_batches(train, BatchOptions(seed=4, **options), epoch=1)
-
-    assert len(shapes) == len(batches) == 3
-    for shape, batch in zip(shapes, batches, strict=True):
-        assert (len(shape.lines), shape.width) == batch["input_ids"].shape
-        assert shape.rows == len(batch["keys"])
-        assert shape.tokens == batch["attention_mask"].sum()
-        assert shape.padding == pytest.approx(1 - batch["attention_mask"].mean())
-        numbers = batch.get("sequence_ids", batch["attention_mask"] - 1)
-        for lengths, of_line in zip(shape.lines, numbers.tolist(), strict=True):
-            runs = [len(list(run)) for row, run in itertools.groupby(of_line) if row >= 0]
-            assert list(lengths) == runs
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_batch_stats__of_the_first_steps_estimate_an_epoch(
-    train: Split, options: dict[str, Any]
-) -> None:
-    whole = batch_stats(train, BatchOptions(**options))
-    most = whole.steps // 2
-
-    part = batch_stats(train, BatchOptions(**options), max_steps=most)
-
-    assert part.steps == most
-    assert part.share == part.rows / len(train) < 1
-    assert part.steps_per_epoch == pytest.approx(whole.steps, rel=0.5)
-    assert batch_stats(train, BatchOptions(**options), max_steps=whole.steps) == whole
 
 
 def test_batch_stats__do_not_depend_on_how_many_lengths_are_read_at_once(

@@ -15,7 +15,6 @@ import mslm_data as md
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.stats import corpus_counts as corpus_module
 from mslm_data.stats.corpus_counts import (
-    LONGEST_MENTION,
     TermCharacters,
     TermCounts,
     count_corpus,
@@ -47,21 +46,19 @@ def test_count_corpus__lengths_and_labels_are_the_twins(shards: md.Shards) -> No
     for name, split in shards.items():
         rows = [split[number] for number in range(len(split))]
         lengths = Counter(len(row["input_ids"]) for row in rows)
-        per_row = Counter(len(row["span_starts"]) for row in rows)
         mentions = [(row, *mention) for row in rows for mention in twin.mentions(row)]
         of_split = counts[name]
         assert (of_split.rows, of_split.all_rows) == (len(rows), len(rows))
         assert of_split.tokens == split.tokens
         assert of_split.words == sum(twin.num_words(row, 0, len(row["word_ids"])) for row in rows)
         assert {k: n for k, n in enumerate(of_split.row_lengths) if n} == lengths
-        assert {k: n for k, n in enumerate(of_split.mentions_per_row) if n} == per_row
         assert of_split.mentions == split.record.mentions
+        assert of_split.labels
         for label, found in of_split.labels.items():
             own = [(row, a, b) for row, a, b, index in mentions if split.labels[index] == label]
-            by_words = Counter(min(twin.num_words(*one), LONGEST_MENTION) for one in own)
             assert found.mentions == len(own)
             assert found.tokens == sum(b - a for _, a, b in own)
-            assert {k: n for k, n in enumerate(found.by_words) if n} == by_words
+            assert found.single_words == sum(twin.num_words(*one) == 1 for one in own)
 
 
 def test_count_corpus__terms_are_the_twins(shards: md.Shards) -> None:

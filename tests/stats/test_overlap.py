@@ -207,9 +207,9 @@ def test_shared_rows__name_the_documents_over_all_shards(tmp_path: Path) -> None
     rows = shared_rows(train, of_train)
 
     assert len(train.shard_rows) > 1
-    assert [row["row"] for row in rows] == of_train.exact.tolist()
-    assert [row["doc_id"] for row in rows] == [train[row["row"]]["doc_id"] for row in rows]
-    assert {row["how"] for row in rows} == {"exact"}
+    assert [row.row for row in rows] == of_train.exact.tolist()
+    assert [row.doc_id for row in rows] == [train[row.row]["doc_id"] for row in rows]
+    assert {row.how for row in rows} == {"exact"}
 
 
 def test_normal_words__begin_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

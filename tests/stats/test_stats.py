@@ -106,8 +106,12 @@ def slow_stats(examples, *, seed, epochs, labels, **options):
     def group(some):
         return (len(some), *(sum(row[column] for row in some) for column in (0, 1, 3, 4)))
 
+    maskable = max(sum(row[1] for row in rows), 1)
+
     def label_counts(some):
-        return (len(some), sum(size for _, size, _ in some), sum(masked for _, _, masked in some))
+        tokens = sum(size for _, size, _ in some)
+        masked = sum(masked for _, _, masked in some)
+        return (len(some), tokens, masked, tokens / maskable)
 
     return {
         "all": group(rows),
@@ -132,7 +136,8 @@ def test_mask_stats__equals_twin(examples, size, epochs, elm):
     ]
     assert tuple(asdict(stats.shorter).values()) == slow["shorter"]
     assert tuple(asdict(stats.longer).values()) == slow["longer"]
-    assert (stats.mentions, stats.mention_tokens, stats.masked_mentions) == slow["mentions"]
+    in_all = (stats.mentions, stats.mention_tokens, stats.masked_mentions, stats.term_share)
+    assert in_all == slow["mentions"]
     assert [tuple(asdict(counts).values()) for counts in stats.labels.values()] == slow["labels"]
     assert stats.mean_words == pytest.approx(slow["mean_words"])
 
@@ -157,10 +162,25 @@ def test_mask_stats__rows_of_average_length_are_in_neither_group():
     assert stats.longer == LengthCounts(sequences=1, tokens=6, maskable_tokens=4, n_elm=1, n_blm=0)
 
 
+def test_terms_in_loss__is_their_share_of_the_weights_of_all_masked_tokens():
+    examples = fixed_examples()
+    strategy = md.strategy("joint", elm=0.3)
+    stats = mask_stats(lambda: [examples], strategy, labels=["a", "b"])
+    kinds = strategy.plan(examples).kinds.values
+
+    weight = {0: 0.0, 1: stats.weights.w_blm, 2: stats.weights.w_elm}
+    weights = [weight[kind] for kind in kinds.tolist()]
+
+    terms = sum(w for w, kind in zip(weights, kinds.tolist(), strict=True) if kind == 2)
+    assert 0 < terms < sum(weights)
+    assert stats.terms_in_loss == pytest.approx(terms / sum(weights))
+
+
 def test_mask_stats__no_rows():
     stats = mask_stats(lambda: [], md.strategy("joint"), labels=[])
 
     assert (stats.sequences, stats.n_elm, stats.mean_words, stats.weights.w_elm) == (0, 0, 0.0, 0.5)
+    assert stats.terms_in_loss == 0
 
 
 def test_mask_stats__no_epoch():

@@ -1,12 +1,12 @@
-"""Processes for tests, forked from a server that has imported everything."""
+"""Processes for tests, forked from this one, which has imported everything."""
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
+import os
 import runpy
 import sys
-from multiprocessing.context import ForkServerContext
+import traceback
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,36 @@ EXAMPLES = Path(__file__).parent / "examples"
 """Programs that report their batches. Tests kill some of them."""
 
 
-@functools.cache
-def server() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.torch.preloaded"])
-    return context
-
-
 def start(target: Any, *arguments: Any) -> BaseProcess:
-    process = server().Process(target=_forking, args=(target, *arguments))
+    """Call a target in a child process. An error is printed, and makes its exit code 1."""
+    process = multiprocessing.get_context("fork").Process(target=_call, args=(target, *arguments))
     process.start()
     return process
 
 
-def _forking(target: Any, *arguments: Any) -> None:
-    """Call a target whose child processes are forked directly; children of a server would survive when it is killed.
+def _call(target: Any, *arguments: Any) -> None:
+    """Call a target, with as little as possible of what earlier tests left in this process.
 
     One thread is enough for such small models; several would wait for each other on few cores.
     """
     import torch
+    from accelerate.state import AcceleratorState, GradientState
 
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
     multiprocessing.set_start_method("fork", force=True)
     torch.set_num_threads(1)
-    target(*arguments)
+
+    code = 0
+    try:
+        target(*arguments)
+    except BaseException:  # noqa: BLE001 - of the target, also an exit
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A normal exit would wait for threads that were not copied by the fork.
+    os._exit(code)
 
 
 def example(name: str, out: Path, *arguments: str) -> BaseProcess:
@@ -51,8 +58,6 @@ def example(name: str, out: Path, *arguments: str) -> BaseProcess:
 def _run(path: str, out: str, arguments: tuple[str, ...]) -> None:
     sys.path.insert(0, str(EXAMPLES))
     sys.argv = [path, *arguments]
-    with open(out, "a") as file:
-        sys.stdout = file
-        sys.stderr = open(out + ".err", "a")  # noqa: SIM115
-        runpy.run_path(path, run_name="__main__")
-        file.flush()
+    sys.stdout = open(out, "a")  # noqa: SIM115 - until the process ends
+    sys.stderr = open(out + ".err", "a")  # noqa: SIM115
+    runpy.run_path(path, run_name="__main__")

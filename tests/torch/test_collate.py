@@ -79,20 +79,21 @@ def equal(a: Examples, b: Examples) -> bool:
 
 
 @pytest.mark.parametrize("form", [None, "numpy", "torch"])
-@pytest.mark.parametrize("strategy", [JOINT, WORDS])
+@pytest.mark.parametrize("strategy", [JOINT, WORDS, md.strategy("causal")])
 def test_collator__equals_loader_and_md_batches(
     folder: Path, train: Any, strategy: Any, form: str | None
 ) -> None:
     rows = datasets.load_from_disk(str(folder))["train"].with_format(form)
-    collator = MaskingCollator(strategy, train, seed=3, epoch=2)
+    weights = (3, 0.5)
+    collator = MaskingCollator(strategy, train, seed=3, epoch=2, weights=weights)
 
     of_rows = all_lists(DataLoader(rows, batch_size=16, collate_fn=collator))  # type: ignore[arg-type]
-    loader = MaskedDataset(train, strategy, seed=3).loader(16, shuffle=False)
+    loader = MaskedDataset(train, strategy, seed=3).loader(16, shuffle=False, weights=weights)
     loader.set_epoch(2)
 
     assert of_rows == all_lists(loader)
     assert of_rows == of_numpy(
-        md.Batches(train, strategy, batch_size=16, seed=3, epoch=2, shuffle=False)
+        md.Batches(train, strategy, batch_size=16, seed=3, epoch=2, shuffle=False, weights=weights)
     )
 
 

@@ -1,4 +1,7 @@
-"""The examples, run as by a user on shards of a corpus and of notes, killed and resumed."""
+"""Programs run as by a user on shards of a corpus and of notes, killed and resumed.
+
+test_ways.py compares the batches of all trainers, and test_programs.py runs the other examples.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -17,13 +22,14 @@ pytest.importorskip("torch")
 for name in ("transformers", "accelerate", "lightning"):
     pytest.importorskip(name)
 
+from transformers import AutoModel  # noqa: E402
+
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskedDataset  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
 
 JOINT = md.strategy("joint", elm=0.5, blm=0.15)
-PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 
 
 @pytest.fixture(scope="module")
@@ -93,65 +99,6 @@ def expected(folder: Path, **options: Any) -> list[list[int]]:
 
 
 @pytest.mark.long
-def test_hf_trainer__trains_evaluates_and_resumes(notes: Path, tmp_path: Path) -> None:
-    rows = len(md.load(notes)["train"])
-    steps = 2 * -(-rows // 8)
-
-    (first,) = ran("trainer_resumed.py", tmp_path / "first", str(notes), str(tmp_path / "out"))
-    last = max(
-        (tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])
-    )
-    for path in sorted(last.rglob("*"), reverse=True):
-        path.unlink()
-    last.rmdir()
-    (again,) = ran("trainer_resumed.py", tmp_path / "again", str(notes), str(tmp_path / "out"))
-
-    assert first["steps"] == again["steps"] == steps
-    assert len(first["eval_loss"]) == 2
-    assert sum(first["parts"].values()) == pytest.approx(first["eval_loss"][-1], rel=1e-4)
-    assert again["eval_loss"][-1] == pytest.approx(first["eval_loss"][-1], abs=1e-5)
-    assert not [
-        line
-        for line in (tmp_path / "first.err").read_text().splitlines()
-        if "epoch: expected" in line
-    ]
-
-
-@pytest.mark.long
-def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path) -> None:
-    """The example itself checks that a checkpoint in mid-epoch is restored."""
-    ranks = {line["rank"]: line for line in ran("accelerate_two.py", tmp_path / "out", str(ncbi))}
-
-    keys = [key for rank in ranks.values() for batch in rank["seen"] for key in batch]
-    assert sorted(ranks) == [0, 1]
-    assert len(ranks[0]["seen"]) == len(ranks[1]["seen"])
-    for kind in ("train", "eval"):
-        assert ranks[0][kind] == ranks[1][kind]
-        loss, *parts = ranks[0][kind].values()
-        assert len(parts) == 3
-        assert sum(parts) == pytest.approx(loss, rel=1e-4)
-    split = md.load(ncbi)["train"]
-    assert sorted(keys) == sorted(2 * split.examples().keys.view("int64").tolist())
-
-
-@pytest.mark.long
-def test_lightning__resumes_in_mid_epoch(ncbi: Path, tmp_path: Path) -> None:
-    whole = expected(ncbi, batch_size=4)
-
-    (first,) = ran(
-        "lightning_stopped.py", tmp_path / "first", str(ncbi), str(tmp_path / "out"), "10"
-    )
-    (again,) = ran("lightning_stopped.py", tmp_path / "again", str(ncbi), str(tmp_path / "out"))
-
-    assert [keys for _, keys in first["seen"] + again["seen"]] == whole
-    assert [epoch for epoch, _ in first["seen"] + again["seen"]] == [0] * 15 + [1] * 15
-    assert again["steps"] == len(whole) == 30
-    for kind in ("train", "val"):
-        parts = [again["losses"][f"{kind}_{part}"] for part in PARTS]
-        assert sum(parts) == pytest.approx(again["losses"][f"{kind}_loss"], rel=1e-4)
-
-
-@pytest.mark.long
 def test_plain_torch__resumes_equally_after_a_kill(
     ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]]
 ) -> None:
@@ -179,23 +126,39 @@ def test_plain_torch__resumes_equally_after_a_kill(
 def test_continued_pretraining__lowers_the_rate_and_resumes(
     long_notes: Path, tmp_path: Path
 ) -> None:
-    arguments = (str(long_notes), str(tmp_path / "checkpoint.pt"))
+    arguments = (str(long_notes), str(tmp_path / "out"))
 
-    (first,) = ran("continued_pretraining.py", tmp_path / "first", *arguments, "12000")
-    (again,) = ran("continued_pretraining.py", tmp_path / "again", *arguments, "16000")
+    before, *first, after = ran("continued_pretraining.py", tmp_path / "first", *arguments, "12000")
+    resumed, *rest, last = ran("continued_pretraining.py", tmp_path / "rest", *arguments, "16000")
 
-    steps = first["steps"] + again["steps"]
-    assert sum(step["tokens"] for step in steps) == again["seen"] >= 16_000
-    assert all(step["tokens"] <= 1_024 for step in steps)
-    assert first["after"] == pytest.approx(again["before"])  # equal masks, equal weights
-    assert again["after"] < again["before"] < first["before"]
+    seen = [0, *(step["seen"] for step in first + rest)]
+    assert all(0 < stop - start <= 1_024 for start, stop in pairwise(seen))
+    assert 12_000 <= first[-1]["seen"] < rest[-1]["seen"] >= 16_000
+    assert after["after"] == pytest.approx(resumed["before"])  # equal masks, equal weights
+    assert last["after"] < resumed["before"] < before["before"]
+    assert (tmp_path / "out" / "encoder" / "model.safetensors").is_file()
 
     # Special tokens are never masked, so shares are slightly below the rates.
-    def masked(steps: list[dict[str, Any]]) -> float:
-        return sum(step["hidden"] for step in steps) / sum(step["tokens"] for step in steps)
+    assert 0.25 < fmean(step["masked"] for step in first[:3]) < 0.32
+    assert 0.14 < fmean(step["masked"] for step in first[-3:]) < 0.20
 
-    assert 0.25 < masked(first["steps"][:3]) < 0.32
-    assert 0.14 < masked(first["steps"][-3:]) < 0.20
+
+@pytest.mark.long
+def test_causal_detour__turns_once_and_resumes(long_notes: Path, tmp_path: Path) -> None:
+    def steps(out: str, masked: str) -> list[dict[str, Any]]:
+        given = (str(long_notes), str(tmp_path / out), "8000", masked)
+        return ran("causal_detour.py", tmp_path / f"{out} {masked}", *given)
+
+    whole = steps("whole", "4000")
+    # Once within the causal phase, once within the masked one.
+    parts = [steps("cut", masked) for masked in ("-4000", "2000", "4000")]
+
+    assert [step for part in parts for step in part] == whole
+    phases = [step["causal"] for step in whole]
+    assert phases == sorted(phases, reverse=True)
+    last_causal = max(step["seen"] for step in whole if step["causal"])
+    assert 8_000 <= last_causal < 9_024
+    assert AutoModel.from_pretrained(tmp_path / "cut" / "encoder").config.model_type == "modernbert"
 
 
 @pytest.mark.long

@@ -18,17 +18,20 @@ from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 import mslm_data as md  # noqa: E402
 from mslm_data.testing import assert_resumes  # noqa: E402
 from mslm_data.torch import MaskedDataset  # noqa: E402
+from mslm_data.torch.data import loader as loader_module  # noqa: E402
 from tests import made  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, consume, of_numpy, train_rank  # noqa: E402
 
-ORDERS: list[dict[str, Any]] = [
-    {},
-    {"bucketed": False},
-    {"shuffle": False},
-    {"shuffle": "shards", "open_shards": 2},
-    {"drop_last": True},
+SHAPES: list[dict[str, Any]] = [
+    {"batch_size": 1},
+    {"batch_size": 7, "multiple_of": 4},
+    {"batch_size": 7, "bucketed": False},
+    {"batch_size": 7, "shuffle": False},
+    {"batch_size": 1, "shuffle": "shards", "open_shards": 2},  # in several blocks
+    {"batch_size": 7, "drop_last": True},
+    {"batch_size": 1000, "multiple_of": 4},
 ]
 BY_TOKENS: list[dict[str, Any]] = [
     {"batch_tokens": 60, "bucketed": False},
@@ -52,31 +55,28 @@ def train(folder: Path) -> Any:
 # Batches -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", ORDERS)
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_loader__gives_the_batches_of_md_batches(
-    train: Any, options: dict[str, Any], batch_size: int
-) -> None:
-    options = options | {"batch_size": batch_size, "multiple_of": 4}
-    loader = MaskedDataset(train, JOINT, seed=5).loader(**options)
-    batches = md.Batches(train, JOINT, seed=5, **options)
+@pytest.fixture(params=["split", "subset", "mix"])
+def rows(request: pytest.FixtureRequest, folder: Path, train: Any) -> Any:
+    """Return rows of each kind. The mix repeats some rows of its first folder in each epoch."""
+    if request.param == "subset":
+        return train.subset(documents=20, seed=1)
+    if request.param == "mix":
+        splits = [train, md.load(folder)["test"]]
+        return md.mix(splits, by="rows", epoch_size=2 * len(train))
+    return train
+
+
+@pytest.mark.parametrize("options", [*SHAPES, *BY_TOKENS], ids=str)
+def test_loader__gives_the_batches_of_md_batches(rows: Any, options: dict[str, Any]) -> None:
+    loader = MaskedDataset(rows, JOINT, seed=5).loader(**options)
+    batches = md.Batches(rows, JOINT, seed=5, **options)
 
     for _ in range(2):
         expected = of_numpy(batches)
-        assert len(loader) == len(expected)
         assert all_lists(loader) == expected
-
-
-@pytest.mark.parametrize("options", BY_TOKENS)
-def test_loader__fills_batches_by_tokens_like_md_batches(
-    train: Any, options: dict[str, Any]
-) -> None:
-    loader = MaskedDataset(train, JOINT, seed=5).loader(**options)
-    loader.set_epoch(2)
-
-    expected = of_numpy(md.Batches(train, JOINT, seed=5, epoch=2, **options))
-    assert len(loader) == len(expected)
-    assert all_lists(loader) == expected
+        assert len(loader) == len(expected) > 0
+    loader.set_epoch(4)
+    assert all_lists(loader) == of_numpy(md.Batches(rows, JOINT, seed=5, epoch=4, **options))
 
 
 def rate(train: Any, per: str) -> Any:
@@ -129,16 +129,6 @@ def test_loader__rates_do_not_depend_on_the_number_of_ranks(train: Any) -> None:
     alone = masks(loaders(1))
     assert len(alone) == len(train)
     assert masks(loaders(2)) == masks(loaders(3)) == alone
-
-
-@pytest.mark.parametrize("shuffle", [True, "shards"])
-def test_loader__gives_the_batches_of_a_subset(train: Any, shuffle: Any) -> None:
-    few = train.subset(documents=5, seed=1)
-    options: dict[str, Any] = {"batch_size": 4, "shuffle": shuffle, "open_shards": 1}
-
-    loader = MaskedDataset(few, JOINT, seed=2).loader(**options)
-
-    assert all_lists(loader) == of_numpy(md.Batches(few, JOINT, seed=2, **options))
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 4}, *BY_TOKENS])
@@ -248,11 +238,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "DataLoader over the dataset": lambda loader: DataLoader(loader.dataset, batch_size=4),
     "DataLoader": DataLoader,
     "DataLoader of finished batches": lambda loader: DataLoader(loader, batch_size=None),
-    "DataLoader with workers": lambda loader: DataLoader(loader, batch_size=None, num_workers=2),
-    "own dataset in workers": lambda loader: DataLoader(Wrapped(loader), None, num_workers=2),
-    "the Trainer's batches in workers": lambda loader: DataLoader(
-        loader.for_trainer(0).dataset, None, num_workers=2
-    ),
+    "own dataset in a worker": lambda loader: DataLoader(Wrapped(loader), None, num_workers=1),
 }
 
 
@@ -263,6 +249,18 @@ def test_loader__is_refused_in_a_data_loader(train: Any, reader: str) -> None:
 
     with pytest.raises(TypeError, match=r"write `for batch in data.loader\(...\)`, without"):
         next(iter(READERS[reader](loader)))
+
+
+def test_trainer_batches__are_refused_in_a_worker(
+    train: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: Any = MaskedDataset(train, JOINT).loader(batch_size=4).for_trainer(0).dataset
+    assert next(iter(batches))
+
+    monkeypatch.setattr(loader_module, "get_worker_info", lambda: "a worker")
+
+    with pytest.raises(TypeError, match="without a DataLoader"):
+        iter(batches)
 
 
 def test_loader__is_refused_in_a_data_loader_that_accelerate_prepares(train: Any) -> None:

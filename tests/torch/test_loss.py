@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch._dynamo import lookup_backend  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from mslm_data.torch import MaskSpecificLoss  # noqa: E402
+from mslm_data.torch import MaskSpecificLoss, weighted_loss  # noqa: E402
+from mslm_data.torch.model import loss as module  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.support.properties import fewer  # noqa: E402
 
@@ -165,7 +166,7 @@ def test_from_hidden__sums_in_float32_under_autocast() -> None:
 
     at = labels.flatten() != -100
     exact = torch.nn.functional.cross_entropy(
-        kept[0].double(), labels.flatten()[at], reduction="none"
+        torch.cat(kept).double(), labels.flatten()[at], reduction="none"
     )
     weights = torch.tensor([0, 0.4, 0.6]).double()[kinds.flatten()[at].long()]
     assert kept[0].dtype == torch.bfloat16
@@ -297,3 +298,123 @@ def test_mask_specific_loss__refuses_labels_of_other_tokens(change: str) -> None
 
     with pytest.raises(ValueError, match=r"^MaskSpecificLoss: expected labels and mask kinds of "):
         MaskSpecificLoss(0.5, 0.5)(logits, labels, kinds)
+
+
+def weighed(rows: int, width: int, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Hidden states in float64, labels of three quarters of the tokens, weights of some of them."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, V, (rows, width), generator=draw)
+    labels[torch.rand((rows, width), generator=draw) > 0.75] = -100
+    weights = torch.randint(0, 4, (rows, width), generator=draw) / 2
+    hidden = torch.randn((rows, width, H), generator=draw, dtype=torch.float64)
+    return hidden, labels, weights
+
+
+def plain_weighted_loss(hidden: Any, head: Any, labels: Any, weights: Any, causal: bool) -> Any:
+    """Compute the loss token by token, from the logits of all tokens."""
+    logits = head(hidden).log_softmax(-1)
+    total = 0 * logits.sum()
+    for row in range(len(labels)):
+        for at in range(int(causal), labels.shape[1]):
+            if labels[row, at] != -100:
+                log_p = logits[row, at - int(causal), labels[row, at]]
+                total = total - weights[row, at].double() * log_p
+    return total
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("at_once", [1, 4, 1024])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 20)])
+def test_weighted_loss__equals_the_plain_computation_for_any_chunk(
+    shape: tuple[int, int], at_once: int, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+    head = decoder()
+    hidden, labels, weights = weighed(*shape)
+    hidden.requires_grad_()
+    leaves = (hidden, *head.parameters())
+
+    found = weighted_loss(hidden, labels, weights, decoder=head, causal=causal)
+    expected = plain_weighted_loss(hidden, head, labels, weights, causal)
+
+    exact = {"rtol": 1e-12, "atol": 1e-12}
+    torch.testing.assert_close(found, expected, **exact)
+    gradients = torch.autograd.grad(found, leaves)
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected, leaves), **exact)
+
+
+def test_weighted_loss__with_weights_of_1_is_the_loss_of_transformers() -> None:
+    losses = pytest.importorskip("transformers.loss.loss_utils")
+    head = decoder()
+    hidden, labels, weights = weighed(4, 9)
+    ones = torch.ones_like(weights)
+
+    causal = weighted_loss(hidden, labels, ones, decoder=head, causal=True)
+    masked = weighted_loss(head(hidden), labels, ones)
+
+    logits = head(hidden).float()
+    options = {"vocab_size": V, "num_items_in_batch": 1}
+    expected = losses.ForCausalLMLoss(logits, labels, **options)
+    assert causal.item() == pytest.approx(expected.item(), rel=1e-6)
+    expected = losses.ForMaskedLMLoss(logits, labels, **options)
+    assert masked.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_weighted_loss__never_has_more_logits_than_a_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", 5)
+    rows, width, words = 4, 50, 300
+    head = torch.nn.Linear(H, words)
+    hidden = torch.randn((rows, width, H), requires_grad=True)
+    labels = torch.randint(0, words, (rows, width))
+
+    with Sizes() as sizes:
+        weighted_loss(hidden, labels, torch.ones(rows, width), decoder=head, causal=True).backward()
+
+    assert sizes.most == max(5 * words, head.weight.numel(), hidden.numel())
+
+
+def test_weighted_loss__does_not_project_tokens_without_a_weight() -> None:
+    hidden, labels, weights = weighed(3, 8)
+    projected: list[int] = []
+    head = decoder()
+
+    def watched(hidden: Any) -> Any:
+        projected.append(len(hidden))
+        return head(hidden)
+
+    weighted_loss(hidden, labels, weights, decoder=watched)
+
+    assert projected == [int(((labels != -100) & (weights > 0)).sum())]
+
+
+def test_weighted_loss__of_no_labels_is_0_with_a_path_for_gradients() -> None:
+    head = decoder()
+    hidden, labels, weights = weighed(2, 3)
+    hidden.requires_grad_()
+
+    value = weighted_loss(hidden, torch.full_like(labels, -100), weights, decoder=head, causal=True)
+    value.backward()
+
+    assert value.item() == 0
+    assert hidden.grad is not None
+    assert not hidden.grad.any()
+    assert head.weight.grad is not None
+
+
+def test_weighted_loss__in_chunks_sums_in_float32_under_autocast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = decoder().float()
+    hidden, labels, weights = weighed(8, 64)
+    found = []
+    for at_once in (1024, 50):
+        monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+        states = hidden.float().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = weighted_loss(states, labels, weights, decoder=head)
+        found.append((value.detach(), *torch.autograd.grad(value, (states,))))
+
+    assert found[0][0].dtype == torch.float32
+    torch.testing.assert_close(found[0], found[1])

@@ -16,7 +16,7 @@ import mslm_data as md
 from mslm_data.batches.mix import Mix
 from mslm_data.torch import MaskedDataset, MaskingCollator
 from tests import made
-from tests.torch.shards import JOINT, all_lists, of_numpy
+from tests.torch.shards import JOINT, all_lists
 
 
 def two_corpora(base: Path) -> Mix:
@@ -37,21 +37,6 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mix:
 
 def keys_of(batches: Any) -> Counter[int]:
     return Counter(key for batch in all_lists(batches) for key in batch["keys"])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"batch_size": 7, "bucketed": True},
-        {"batch_tokens": 200},
-        {"batch_tokens": 200, "flat": True},
-    ],
-)
-def test_loader__gives_the_batches_of_numpy(mixed: Mix, options: dict[str, Any]) -> None:
-    loader = MaskedDataset(mixed, JOINT, seed=3).loader(**options)
-    loader.set_epoch(2)
-
-    assert all_lists(loader) == of_numpy(md.Batches(mixed, JOINT, seed=3, epoch=2, **options))
 
 
 def test_loader__resumes_on_other_ranks(mixed: Mix) -> None:

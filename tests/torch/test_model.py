@@ -306,7 +306,10 @@ def test_wrap__accepts_any_family_whose_head_is_a_single_layer() -> None:
 
 
 @pytest.mark.parametrize("kind", [AutoModel, AutoModelForTokenClassification])
-@pytest.mark.parametrize("family", ["bert", "eurobert"])
+@pytest.mark.parametrize(
+    "family",
+    ["albert", "bert", "deberta-v2", "distilbert", "electra", "modernbert", "roberta", "eurobert"],
+)
 def test_wrap__refuses_a_model_without_a_language_modelling_head(family: str, kind: Any) -> None:
     other = kind.from_config(masked_lm(family).config)
 

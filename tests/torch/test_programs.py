@@ -17,7 +17,12 @@ pytest.importorskip("torch")
 for name in ("transformers", "accelerate", "lightning"):
     pytest.importorskip(name)
 
-from transformers import AutoModel  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModel,
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskedDataset, MslmModel  # noqa: E402
@@ -104,6 +109,28 @@ def test_program__trains_and_saves(program: str, places: Places, tmp_path: Path)
     assert "step 2: " in said
     assert MslmModel.from_pretrained(places.out).config.labels == ["Disease"]
     assert AutoModel.from_pretrained(places.out / "encoder").config.hidden_size == 32
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", lines_of("weighted_decoder"))
+def test_weighted_decoder__trains_and_resumes(line: str, places: Places, tmp_path: Path) -> None:
+    config = LlamaConfig(
+        vocab_size=md.load(places.shards).manifest.token_ids.size,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+    )
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "tiny")
+    line = line.replace("gpt2", str(tmp_path / "tiny"))
+
+    first = run(line, "--steps", "2", "--save-steps", "2", places=places)
+    again = run(line, "--steps", "3", "--save-steps", "1", places=places)
+
+    assert "step 2: " in first
+    assert "checkpoint-2" in again
+    assert "step 3: " in again
+    assert AutoModelForCausalLM.from_pretrained(places.out).config.hidden_size == 32
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from mslm_data.errors import PushError, TokenizerError
 from mslm_data.io import resources
 from mslm_data.torch import MslmModel
 from mslm_data.torch.model.saved import longest_row
+from tests import made
 from tests.torch.families import masked_lm
 
 VOCAB = resources.path("vocab", "sample/vocab.txt")
@@ -111,6 +112,30 @@ def test_tokenizer__of_a_built_folder_has_its_special_tokens_in_transformers(
     assert {name: getattr(loaded, name) for name in SPECIAL} == SPECIAL
     assert loaded("Aspirin helps").input_ids[0] == loaded.cls_token_id
     assert tokenizers.load_tokenizer(str(shards.folder)).ids == shards.manifest.token_ids
+
+
+@pytest.mark.parametrize("name", ["t5", "byte_level"])
+def test_tokenizer__of_a_built_folder_keeps_its_ids_in_transformers(
+    tmp_path: Path, name: str
+) -> None:
+    given = made.TOKENIZERS[name]()
+    (tmp_path / "tokenizer.json").write_text(given.json)
+    shards = md.build(
+        "blurb/ncbi-disease",
+        sample=True,
+        tokenizer=str(tmp_path),
+        out=tmp_path / "ncbi",
+        workers=1,
+    )
+
+    loaded: Any = AutoTokenizer.from_pretrained(shards.folder)
+
+    assert shards.manifest.token_ids == given.ids
+    assert set(loaded.all_special_ids) == set(given.ids.special)
+    assert [loaded.pad_token_id, loaded.eos_token_id] == [given.ids.pad, given.ids.eos]
+    assert loaded.convert_tokens_to_ids([f"<extra_id_{k}>" for k in range(10)]) == (
+        [*given.ids.sentinels] or [given.ids.unk] * 10
+    )
 
 
 def test_wrap__accepts_a_tokenizer_in_any_form(

@@ -197,8 +197,18 @@ def test_annotate__begins_and_ends_at_words(family: str, text: str) -> None:
     model = random_model(family)
     torch.nn.init.normal_(model.detection.f[-1].weight, std=5.0)
 
-    (mentions,) = model.annotate([text])
+    (some,) = model.annotate([text])
+    with torch.no_grad():
+        model.detection.f[-1].bias[0] = -1000.0  # all tokens are in a mention
+    (full,) = model.annotate([text])
 
+    assert full
+    for mentions in (some, full):
+        check_borders(mentions, text)
+
+
+def check_borders(mentions: list[Any], text: str) -> None:
+    """Check that mentions are apart, in order, and of whole words."""
     past = 0
     for start, end, label, score in mentions:
         assert past <= start < end <= len(text)

@@ -28,7 +28,7 @@ from tests.torch.ways import (  # noqa: E402
     ROWS_OF_A_BATCH,
     SEED,
     SHAPES,
-    STRATEGY,
+    STRATEGIES,
     WAYS,
     Run,
     expected_batches,
@@ -38,6 +38,8 @@ from tests.torch.ways import (  # noqa: E402
 
 REFUSED = {"Trainer", "Trainer, rows masked by the collator"}
 """Ways in which nobody sets the epoch."""
+LOOPS = ("plain loop", "Accelerate", "Trainer with the callback", "Lightning")
+"""Ways for all models; an `MslmModel` predicts masked tokens alone."""
 COLLATED = "Trainer with the callback, rows masked by the collator"
 """A way in which the Trainer orders the rows, and may repeat some at the end of an epoch."""
 
@@ -47,6 +49,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a folder of 64 rows: two of three ranks would have one batch less than the third."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out, pipeline=made.pipeline_of(encode={"max_tokens": 48}))
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder_of_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    pipeline = made.pipeline_of(encode={"max_tokens": 48})
+    made.built(out, pipeline=pipeline, tokenizer=made.t5())
     return out
 
 
@@ -65,7 +75,7 @@ def masks_by_epoch(folder: Path) -> list[dict[int, list[int]]]:
     keys = rows.keys.view("int64").tolist()
     every = []
     for epoch in range(EPOCHS):
-        kinds = STRATEGY.plan(rows, seed=SEED, epoch=epoch).kinds
+        kinds = STRATEGIES["masked"].plan(rows, seed=SEED, epoch=epoch).kinds
         masked = [[place for place, kind in enumerate(row) if kind] for row in kinds.tolist()]
         every.append(dict(zip(keys, masked, strict=True)))
     return every
@@ -86,11 +96,10 @@ def check_law(folder: Path, told: list[dict[str, Any]], run: dict[str, Any]) -> 
             continue
 
         for rank, ran in enumerate(of_ranks):
-            alone = Run(str(folder), "", rank, world, run["shape"], resumed=run["resumed"])
+            alone = Run(str(folder), "", rank, world, **run)
             lengths = epoch_lengths(alone.loader(rank=rank, world=world))
             start = alone.stop if run["resumed"] else 0
-            batches = expected_batches(str(folder), run["shape"], rank, world)
-            expected = list(islice(batches, start, start + len(ran["seen"])))
+            expected = list(islice(expected_batches(alone), start, start + len(ran["seen"])))
 
             assert ran["seen"] == expected, (name, rank)
             steps = EPOCHS * lengths[0] if "Trainer" in name else sum(lengths)
@@ -144,22 +153,31 @@ def test_masks__differ_between_epochs(folder: Path) -> None:
 
 def test_ways__in_one_resumed_process(
     folder: Path,
+    folder_of_t5: Path,
     tmp_path: Path,
     no_accelerator: None,  # noqa: F811
 ) -> None:
-    run = {"shape": "tokens", "resumed": True}
+    runs = (
+        (folder, WAYS, "masked"),
+        (folder, LOOPS, "causal, then masked"),
+        (folder_of_t5, LOOPS, "sentinels"),
+    )
+    for folder, ways, strategy in runs:
+        run = {"strategy": strategy, "shape": "tokens", "resumed": True}
+        out = str(tmp_path / strategy)
 
-    told = run_ways(list(WAYS), folder=str(folder), out=str(tmp_path), rank=0, world=1, **run)
+        told = run_ways(list(ways), folder=str(folder), out=out, rank=0, world=1, **run)
 
-    check_law(folder, [told], run)
+        check_law(folder, [told], run)
 
 
 @pytest.mark.parametrize(
-    ("ways", "world", "shape", "resumed"),
+    ("ways", "strategy", "world", "shape", "resumed"),
     [
-        (("plain loop", "Accelerate", "Trainer with the callback", "Lightning"), 2, "tokens", True),
+        (LOOPS, "causal, then masked", 2, "tokens", True),
+        (LOOPS, "sentinels", 2, "tokens", True),
         *(
-            pytest.param(WAYS, world, shape, resumed, marks=pytest.mark.long)
+            pytest.param(WAYS, "masked", world, shape, resumed, marks=pytest.mark.long)
             for world in (1, 2, 3)
             for shape in SHAPES
             for resumed in (False, True)
@@ -167,9 +185,17 @@ def test_ways__in_one_resumed_process(
     ],
 )
 def test_ways__in_several_processes(
-    folder: Path, tmp_path: Path, ways: Collection[str], world: int, shape: str, resumed: bool
+    folder: Path,
+    folder_of_t5: Path,
+    tmp_path: Path,
+    ways: Collection[str],
+    strategy: str,
+    world: int,
+    shape: str,
+    resumed: bool,
 ) -> None:
-    run = {"shape": shape, "resumed": resumed}
+    folder = folder_of_t5 if strategy == "sentinels" else folder
+    run = {"strategy": strategy, "shape": shape, "resumed": resumed}
     options = {"folder": str(folder), "out": str(tmp_path / "out"), "world": world, **run}
     port = free_port()
 

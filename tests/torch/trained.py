@@ -54,7 +54,7 @@ def trained_on_sample(folder: Path) -> Trained:
     model.train()
     unmasked = md.strategy("unmasked")
     loader = MaskedDataset(shards["train"], unmasked, seed=0).loader(batch_size=16)
-    for epoch in range(60):
+    for epoch in range(40):
         loader.set_epoch(epoch)
         for batch in loader:
             model(**batch).loss.backward()

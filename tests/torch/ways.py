@@ -27,7 +27,13 @@ from mslm_data.torch import (
 )
 from tests.torch.families import masked_lm
 
-STRATEGY = md.strategy("token", rate=0.3)
+STRATEGIES = {
+    "sentinels": md.strategy("t5"),
+    "masked": md.strategy("token", rate=0.3),
+    "causal, then masked": md.strategy(
+        "curriculum", epochs=[1], parts=[{"use": "causal"}, {"use": "token", "rate": 0.3}]
+    ),
+}
 SEED = 3
 EPOCHS = 3
 SHAPES: dict[str, dict[str, Any]] = {
@@ -47,12 +53,13 @@ class Run:
     """One way in one process.
 
     Attributes:
-        folder: The shards.
+        folder: The shards; of a tokenizer with sentinels for the strategy of this name.
         out: Folder for checkpoints.
         rank: Rank of this process.
         world: Number of ranks.
         shape: Name of the options of batches.
         resumed: Whether to resume in the middle of the second epoch.
+        strategy: Name of the strategy in `STRATEGIES`.
         seen: Keys and labels of each training batch; after the resume, if there is one.
     """
 
@@ -62,12 +69,13 @@ class Run:
     world: int
     shape: str
     resumed: bool
+    strategy: str = "masked"
     seen: list[dict[str, Any]] = field(default_factory=list)
     is_watched: bool = True
     """Whether batches are recorded; False before the resume."""
 
     def loader(self, **options: Any) -> Any:
-        data = MaskedDataset(md.load(self.folder)["train"], STRATEGY, seed=SEED)
+        data = MaskedDataset(md.load(self.folder)["train"], STRATEGIES[self.strategy], seed=SEED)
         return data.loader(**SHAPES[self.shape], **options)
 
     @property
@@ -136,10 +144,9 @@ def run_rank(names: list[str], port: int, told: str, options: dict[str, Any]) ->
     distributed.destroy_process_group()
 
 
-def expected_batches(folder: str, shape: str, rank: int, world: int) -> Iterator[dict[str, Any]]:
+def expected_batches(run: Run) -> Iterator[dict[str, Any]]:
     """Yield the batches of a rank, epoch after epoch, without a process group."""
-    run = Run(folder, "", rank, world, shape, resumed=False)
-    loader = run.loader(rank=rank, world=world)
+    loader = run.loader(rank=run.rank, world=run.world)
     for _ in range(EPOCHS + 1):
         yield from ({name: batch[name].tolist() for name in ("keys", "labels")} for batch in loader)
 
@@ -282,7 +289,7 @@ def on_collated_rows(run: Run, **options: Any) -> None:
     def data() -> dict[str, Any]:
         return {
             "train_dataset": datasets.load_from_disk(run.folder)["train"],
-            "data_collator": MaskingCollator(STRATEGY, split, seed=SEED),
+            "data_collator": MaskingCollator(STRATEGIES[run.strategy], split, seed=SEED),
         }
 
     steps = -(-len(split) // (ROWS_OF_A_BATCH * run.world))

@@ -1,13 +1,13 @@
 """Example of an annotator plug-in: zero-shot entities by GLiNER (Zaratiana et al. 2024).
 
 A GLiNER model finds entities by prompts, such as "disease or syndrome". The package `gliner`
-truncates long texts. Here documents are read in overlapping windows, whose mentions are merged as
-described in `text_windows`.
+truncates long texts. Here documents are read in overlapping windows, whose mentions are merged.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -16,24 +16,21 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from msgspec import Meta, field
 
-from mslm_data import _optional
 from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
-from mslm_data.data.ragged import make_offsets
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Options
-from mslm_data.torch.predict.model_files import ModelFiles, find_model
-from mslm_data.torch.predict.model_ner import (
-    check_gpu,
-    machine_errors,
-    threads,
-    versions,
-)
-from mslm_data.torch.predict.text_windows import (
+from mslm_data.torch.predict import (
+    ModelFiles,
     Window,
     WordMention,
+    check_gpu,
+    find_model,
+    machine_errors,
     max_word_tokens,
     merge_windows,
+    threads,
+    versions,
     windows,
 )
 
@@ -94,14 +91,11 @@ class GlinerNer(Options, frozen=True, kw_only=True):
 
     def start(self) -> CachedAnnotator:
         """Load the model on the CPU."""
-        # First, as it disables progress bars of the hub client.
-        _optional.load("transformers", wanted_by=_CALLER)
-        gliner = _optional.load("gliner", wanted_by=_CALLER)
         files = self._files()
 
         # Thread pools do not survive a fork of this process into workers.
         with threads(1):
-            model = _load(gliner, files)
+            model = _load(files)
         return CachedAnnotator(LoadedGliner(self, model).find)
 
     def _required_prompts(self) -> Mapping[str, str]:
@@ -189,7 +183,7 @@ class LoadedGliner:
         """Yield the entities of a text."""
         room = self._words * self._tokens
         for stretch in self._stretches(text, room):
-            places = make_offsets(np.array(stretch.costs, np.int64))
+            places = np.append(0, np.cumsum(stretch.costs))
             text_windows = windows(places, room)
             for mention in merge_windows(
                 text_windows, self._window_mentions(text, stretch, text_windows), places
@@ -279,8 +273,10 @@ class LoadedGliner:
 # Files --------------------------------------------------------------------------------------------
 
 
-def _load(gliner: Any, files: ModelFiles) -> Any:
+def _load(files: ModelFiles) -> Any:
     """Load a model, and check that all its weights are there and finite."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    import gliner
     import transformers
     from safetensors import SafetensorError, safe_open
 

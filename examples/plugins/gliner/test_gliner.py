@@ -1,15 +1,13 @@
-"""Tests of the annotator "gliner", and of the export for GLiNER.
+"""Tests of the plug-in: run `pytest` in this folder, with the package installed.
 
-Run `python -m pytest examples/plugins/gliner` from the root, with the package installed.
-`constraints.txt` has the tested versions.
+The models are small, with random weights. `constraints.txt` has the tested versions.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,45 +16,53 @@ import pytest
 pytest.importorskip("gliner", reason="gliner is not installed")
 import torch
 from gliner import GLiNER
-from mslm_data_gliner import GlinerNer
+from mslm_data_gliner import GlinerNer, LoadedGliner
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig
 
 import mslm_data as md
-from mslm_data.annotate import ANNOTATORS
-from mslm_data.annotate.cached import FoundMentions
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.testing import check_annotator
-from tests import made
-from tests.annotate.model_made import config_for, hand_on, words_of, write_tokenizer, zero
-from tests.made import build
 
-NAMES = ("heart failure", "aspirin")
 PROMPTS = {"disease": "Disease", "drug": "Drug", "medication": "Drug"}
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS = ("heart", "failure", "aspirin", "and", "a", "##a", *PROMPTS)
+MAX_WORDS, MAX_TOKENS = 20, 64
+"""Maximum number of words of a window, and of its tokens, prompts included."""
+TEXT = "heart failure and aspirin"
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model that finds `NAMES`."""
-    return name_finder(tmp_path_factory.mktemp("model"), NAMES)
-
-
-@pytest.fixture(scope="module")
-def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model with random weights, at most 20 words and 64 tokens, prompts included."""
-    folder = tmp_path_factory.mktemp("random")
-    words = ["heart", "failure", "aspirin", "and", "a", "##a", *PROMPTS]
-    write_tokenizer(folder / "base", words)
+def make_model(folder: Path, seed: int) -> str:
+    """Save a model that finds mentions at random, and return its folder."""
+    base = folder / "base"
+    base.mkdir()
+    vocabulary = {word: number for number, word in enumerate((*SPECIALS, *WORDS))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_special_tokens(list(SPECIALS))
+    tokenizer.save(str(base / "tokenizer.json"))
+    names = {f"{name[1:-1].lower()}_token": name for name in SPECIALS}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+    (base / "tokenizer_config.json").write_text(json.dumps(config))
     BertConfig(
-        vocab_size=5 + len(words),
+        vocab_size=len(vocabulary),
         hidden_size=16,
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,
-        max_position_embeddings=64,
-    ).save_pretrained(folder / "base")
-    options = {"model_name": str(folder / "base"), "max_len": 20, "max_width": 4, "hidden_size": 16}
-    torch.manual_seed(0)
+        max_position_embeddings=MAX_TOKENS,
+    ).save_pretrained(base)
+
+    options = {
+        "model_name": str(base),
+        "max_len": MAX_WORDS,
+        "max_width": 4,
+        "hidden_size": 16,
+    }
+    torch.manual_seed(seed)
     model = GLiNER.from_config(options, backbone_from_pretrained=False)
     for parameter in model.model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -64,182 +70,129 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str:
-    """Save a model that finds the names for any prompt, and return its folder."""
-    words = words_of(names)
-    base = folder / "base"
-    write_tokenizer(base, words)
-    config = config_for(words, longest)
-    config.save_pretrained(base)
-    width = config.hidden_size
-    options = {
-        "model_name": str(base),
-        "max_len": 24,
-        "max_width": 2,
-        "hidden_size": width,
-        "num_rnn_layers": 0,
-    }
-    model = GLiNER.from_config(options, backbone_from_pretrained=False)
-
-    # Dimension n of a span is marked by the first word of name n, and by its last one. With both
-    # marks, the output is 1, and the product with the prompt 20 - 10; otherwise, it is -10.
-    with torch.no_grad():
-        hand_on(model.model.token_rep_layer.bert_layer.model, words)
-        spans = model.model.span_rep_layer.span_rep_layer
-        for layers, place in ((spans.project_start, 0), (spans.project_end, -1)):
-            zero(layers)
-            layers[0].weight[: len(words), : len(words)] = torch.eye(len(words))
-            for number, name in enumerate(names):
-                layers[3].weight[number, words.index(name.lower().split()[place])] = (
-                    1 / (width - 1) ** 0.5
-                )
-        zero(spans.out_project)
-        for number in range(len(names)):
-            spans.out_project[0].weight[number, number] = 1.0
-            spans.out_project[0].weight[number, width + number] = 1.0
-            spans.out_project[0].bias[number] = -1.5
-            spans.out_project[3].weight[0, number] = 2.0
-        spans.out_project[3].bias[1] = 1.0
-        zero(model.model.prompt_rep_layer)
-        model.model.prompt_rep_layer[3].bias[0] = 20.0
-        model.model.prompt_rep_layer[3].bias[1] = -10.0
-    model.save_pretrained(folder, safe_serialization=True)
-    return str(folder)
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_model(tmp_path_factory.mktemp("model"), seed=0)
 
 
-def annotate(options: GlinerNer, *texts: str) -> list[FoundMentions]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*truncated.*")
-        return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
+def annotate(options: GlinerNer, *texts: str) -> list[list[Span]]:
+    """Return the mentions of each text, by start."""
+    found = loaded(options).find([Document(id="d", text=text) for text in texts])
+    return [sorted(mentions.spans) for mentions in found]
 
 
-def places(mentions: FoundMentions) -> list[tuple[int, int, str]]:
-    return [(start, end, label) for start, end, label, _, _ in mentions.spans]
+def loaded(options: GlinerNer) -> LoadedGliner:
+    return options.start()._find.__self__
 
 
-def test_annotator__keeps_what_all_annotators_promise(model: str, tmp_path: Path) -> None:
-    other = name_finder(tmp_path, NAMES[:1])
-    prompts = {"names": "X"}
+def test_annotator__keeps_its_promises(model: str, tmp_path: Path) -> None:
+    options = {"prompts": PROMPTS, "min_score": 0.3}
+    other = make_model(tmp_path, seed=1)
 
     check_annotator(
-        GlinerNer(model=model, prompts=prompts),
-        ["Heart failure,\non aspirin.", "Heart\nfailure", "Nothing."],
-        other=GlinerNer(model=other, prompts=prompts),
+        GlinerNer(model=model, **options),
+        [f"{TEXT}.", "heart\nfailure", "Nothing."],
+        other=GlinerNer(model=other, **options),
     )
 
 
-def test_annotate__finds_what_the_package_finds(random_model: str) -> None:
-    texts = ["heart failure and aspirin", "a aspirin", "and, a-failure: aspirin!", " x ", ""]
+def test_annotate__finds_what_the_package_finds(model: str) -> None:
+    texts = [TEXT, "a aspirin", "and, a-failure: aspirin!", " x ", ""]
 
-    mentions = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.3), *texts)
+    mentions = annotate(GlinerNer(model=model, prompts=PROMPTS, min_score=0.3), *texts)
 
-    peer = GLiNER.from_pretrained(random_model, local_files_only=True)
-    peer_entities = [peer.predict_entities(text, sorted(PROMPTS), threshold=0.3) for text in texts]
-    assert sum(map(len, peer_entities)) > 3
-    assert [places(text_mentions) for text_mentions in mentions] == [
-        sorted((e["start"], e["end"], PROMPTS[e["label"]]) for e in text_mentions)
-        for text_mentions in peer_entities
+    peer = GLiNER.from_pretrained(model, local_files_only=True)
+    expected = [
+        sorted(peer.predict_entities(text, sorted(PROMPTS), threshold=0.3), key=by_start)
+        for text in texts
     ]
-    assert [
-        span.score for text_mentions in mentions for span in text_mentions.spans
-    ] == pytest.approx(
-        [
-            e["score"]
-            for text_mentions in peer_entities
-            for e in sorted(text_mentions, key=lambda e: e["start"])
-        ],
-        abs=1e-4,
-    )
+    assert sum(map(len, expected)) > 3
+    assert [[span[:3] for span in spans] for spans in mentions] == [
+        [(e["start"], e["end"], PROMPTS[e["label"]]) for e in entities] for entities in expected
+    ]
+    scores = [span.score for spans in mentions for span in spans]
+    assert scores == pytest.approx([e["score"] for es in expected for e in es], abs=1e-4)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_annotate__reads_long_texts_in_windows_and_truncates_nothing(
-    model: str, batch_size: int
+def by_start(entity: dict[str, Any]) -> int:
+    return int(entity["start"])
+
+
+def test_annotate__leaves_out_what_is_less_sure(model: str) -> None:
+    [every] = annotate(GlinerNer(model=model, prompts=PROMPTS, min_score=0.0), TEXT)
+    lowest, *_, highest = sorted(span.score for span in every)
+    between = (lowest + highest) / 2
+
+    [sure] = annotate(GlinerNer(model=model, prompts=PROMPTS, min_score=between), TEXT)
+
+    assert lowest < between < highest
+    assert {span.score for span in sure} == {s.score for s in every if s.score > between}
+
+
+@pytest.mark.parametrize("text", [f"{'a' * 12} " * 30, "and aspirin " * 100])
+def test_annotate__reads_windows_that_fit_and_miss_no_word(
+    model: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "then heart failure and " * 100
-
-    [mentions] = annotate(
-        GlinerNer(model=model, prompts={"names": "X"}, batch_size=batch_size), text
-    )
-
-    assert places(mentions) == [(23 * copy + 5, 23 * copy + 18, "X") for copy in range(100)]
-
-
-def test_annotate__counts_tokens_as_well_as_words(random_model: str) -> None:
-    # Prompts and special tokens take 9 of 64 tokens, so at most four of these words fit.
-    options = GlinerNer(model=random_model, prompts=PROMPTS)
-    loaded = options.start()
-    seen = []
-    find = loaded._find.__self__  # type: ignore[attr-defined]
-    tokenizer = find._model.data_processor.transformer_tokenizer
+    find = loaded(GlinerNer(model=model, prompts=PROMPTS))
     inference = find._model.inference
+    seen: list[str] = []
 
     def noted(texts: list[str], *given: Any, **named: Any) -> Any:
         seen.extend(texts)
         return inference(texts, *given, **named)
 
-    find._model.inference = noted
-    made.annotated(loaded, [Document(id="d", text=f"{'a' * 12} " * 30)])
+    monkeypatch.setattr(find._model, "inference", noted)
+    find.find([Document(id="d", text=text)])
 
-    assert find._tokens == 64 - 9
-    assert sum(map(len, seen)) > 30 * 13
-    assert all(len(tokenizer(text)["input_ids"]) - 2 <= find._tokens for text in seen)
-
-
-def test_annotate__reads_around_a_word_that_is_too_long(random_model: str) -> None:
-    text = f"aspirin {'a' * 90} aspirin"
-
-    loaded = GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0).start()
-    [mentions] = made.annotated(loaded, [Document(id="d", text=text)])
-
-    assert mentions.spans
-    assert all(end <= 7 or start >= 99 for start, end, *_ in mentions.spans)
+    tokenizer = find._model.data_processor.transformer_tokenizer
+    assert find._tokens == MAX_TOKENS - 9  # prompts and special tokens
+    assert len(seen) > 3
+    assert sum(len(window.split()) for window in seen) > len(text.split())
+    for window in seen:
+        assert len(window.split()) <= MAX_WORDS
+        assert len(tokenizer(window)["input_ids"]) - 2 <= find._tokens
 
 
-def test_annotate__leaves_out_what_is_less_sure(random_model: str) -> None:
-    text = "heart failure and aspirin"
-    [every] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0), text)
-    lowest, *_, highest = sorted(span.score for span in every.spans)
-    between = (lowest + highest) / 2
+def test_annotate__reads_around_a_word_that_is_too_long(model: str) -> None:
+    options = GlinerNer(model=model, prompts=PROMPTS, min_score=0.0)
 
-    [sure] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=between), text)
+    [mentions] = annotate(options, f"aspirin {'a' * 90} aspirin")
 
-    assert lowest < between < highest
-    assert {span.score for span in sure.spans} == {
-        span.score for span in every.spans if span.score > between
-    }
+    assert mentions
+    assert all(span.end <= 7 or span.start >= 99 for span in mentions)
 
 
 def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_path: Path) -> None:
-    path = tmp_path / "notes.jsonl"
-    texts = [f"He has heart failure. {number} mg aspirin daily." for number in range(60)]
-    rows = ({"id": str(number), "text": text} for number, text in enumerate(texts))
+    rows = [{"id": str(number), "text": f"{TEXT} {number}."} for number in range(60)]
+    path = tmp_path / "train.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    pipeline = made.pipeline_of(
-        source={"use": "jsonl"},
-        annotate={"use": "gliner", "model": model, "prompts": {"names": "X"}, "labels": ["X"]},
-        unit_bytes=1500,
-    )
+    pipeline = {
+        "name": "notes",
+        "source": {"use": "jsonl"},
+        "segment": {"use": "whole"},
+        "annotate": {
+            "use": "gliner",
+            "model": model,
+            "prompts": PROMPTS,
+            "min_score": 0.3,
+            "labels": ["Disease", "Drug"],
+        },
+        "shard": {"input_bytes": 65_536},
+    }
 
-    trees = []
+    manifests = []
     for workers in (1, 2):
         out = tmp_path / str(workers)
-        manifest = build(pipeline, [path], made.word_piece(), out, workers=workers)
-        trees.append(made.tree(out))
+        tokenizer = Path(model, "base")
+        md.build(pipeline, input=path, tokenizer=tokenizer, out=out, workers=workers)
+        manifests.append((out / "manifest.json").read_bytes())
 
-    assert trees[0] == trees[1]
-    assert manifest is not None
-    assert manifest.splits["train"].mentions == 120
-    assert model not in str(manifest)
+    assert manifests[0] == manifests[1]
+    assert sum(map(len, md.load(tmp_path / "1")["train"].examples().span_starts.tolist())) > 60
+    assert model.encode() not in manifests[0]
 
 
 # Options and files --------------------------------------------------------------------------------
-
-
-def test_labels__are_those_of_the_prompts() -> None:
-    assert GlinerNer(model="m", prompts=PROMPTS).labels() == ("Disease", "Drug")
-    with pytest.raises(AnnotateError, match=r"expected prompts, got none; pass --set 'annotate"):
-        GlinerNer(model="m").labels()
 
 
 @pytest.mark.parametrize(
@@ -247,152 +200,145 @@ def test_labels__are_those_of_the_prompts() -> None:
     [
         ({"prompts": {"": "X"}}, "expected words and a label for each, got an empty text"),
         ({"prompts": {"a": " "}}, "expected words and a label for each, got an empty text"),
-        ({"min_score": -1.0}, "expected min_score between 0 and 1"),
+        ({"min_score": -1.0}, "expected `float` >= 0.0 for option 'min_score'"),
         ({"promts": {}}, "unknown option 'promts'; did you mean 'prompts'"),
     ],
 )
-def test_options__are_checked(options: dict[str, Any], message: str) -> None:
+def test_options__are_checked(
+    options: dict[str, Any], message: str, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    pipeline = {"name": "x", "source": {"use": "text"}, "annotate": {"use": "gliner", **options}}
+
     with pytest.raises(PipelineError, match=message):
-        ANNOTATORS.make("gliner", options)
-
-
-def test_prompts__must_leave_room(random_model: str) -> None:
-    prompts = {" ".join(["disease"] * 70): "X"}
-
-    with pytest.raises(AnnotateError, match="expected prompts that leave room for 4 words, got 1 "):
-        GlinerNer(model=random_model, prompts=prompts).start()
-
-
-def copy_model(model: str, folder: Path, **changed: Any) -> Path:
-    """Copy a model and change its configuration."""
-    shutil.copytree(model, folder)
-    path = folder / "gliner_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    return folder
+        md.build(pipeline, input=path, tokenizer=Path(model, "base"), out=tmp_path / "out")
 
 
 @pytest.mark.parametrize(
-    ("changed", "got"),
+    ("options", "message"),
     [
-        ({"encoder_config": {"auto_map": {"AutoModel": "evil.Evil"}}}, "names code of its own"),
-        ({"words_splitter_type": "stanza"}, "one whose words are split by 'stanza'"),
-        ({"encoder_config": None}, "one without its encoder's configuration"),
-        ({"labels_encoder": "x"}, "without the configuration of its encoder of labels"),
-        ({"labels_decoder": "x"}, "one that writes labels"),
+        ({"prompts": PROMPTS}, r"expected model, got none; pass --set annotate\.model"),
+        ({"model": "model"}, r"expected prompts, got none; pass --set 'annotate\.prompts"),
+        (
+            {"model": "model", "prompts": {" ".join(["disease"] * 70): "X"}},
+            "expected prompts that leave room for 4 words, got 1 ",
+        ),
     ],
 )
-def test_model__that_needs_more_than_its_folder_is_refused(
-    model: str, changed: dict[str, Any], got: str, tmp_path: Path
+def test_start__names_what_is_missing(
+    options: dict[str, Any], message: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = copy_model(model, tmp_path / "model", **changed)
-
-    with pytest.raises(AnnotateError, match=f"expected a GLiNER model that is whole.*{got}"):
-        GlinerNer(model=str(folder), prompts=PROMPTS).digest()
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("model.safetensors", "no safetensors weights found"),
-        ("tokenizer_config.json", "one without its tokenizer"),
-        ("gliner_config.json", "a model's folder with a gliner_config.json, found none"),
-    ],
-)
-def test_model__without_a_file_is_refused(
-    model: str, file: str, message: str, tmp_path: Path
-) -> None:
-    folder = copy_model(model, tmp_path / "model")
-    (folder / file).unlink()
+    monkeypatch.chdir(Path(model).parent)
+    Path("model").exists() or Path("model").symlink_to(model)
 
     with pytest.raises(AnnotateError, match=message):
-        GlinerNer(model=str(folder), prompts=PROMPTS).start()
+        GlinerNer(**options).start()
 
 
-def test_model__without_some_weights_is_refused(model: str, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
+def configured(**changed: Any) -> Callable[[Path], None]:
+    """Return a function that changes the configuration of a model."""
 
-    folder = copy_model(model, tmp_path / "model")
+    def change(folder: Path) -> None:
+        path = folder / "gliner_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+    return change
+
+
+def without(name: str) -> Callable[[Path], None]:
+    """Return a function that deletes a file of a model."""
+    return lambda folder: (folder / name).unlink()
+
+
+def without_weights(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
-    missing = weights.popitem()[0]
+    weights.popitem()
     save_file(weights, folder / "model.safetensors")
 
-    with pytest.raises(
-        AnnotateError, match=r"expected all weights|got RuntimeError from it"
-    ) as error:
-        GlinerNer(model=str(folder), prompts=PROMPTS).start()
-    assert missing in str(error.value) or "RuntimeError" in str(error.value)
 
-
-def test_model__with_weights_that_are_no_numbers_is_refused(model: str, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    folder = copy_model(model, tmp_path / "model")
+def with_nan(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     damaged = next(name for name in weights if name.endswith("weight"))
     weights[damaged].view(-1)[0] = float("nan")
     save_file(weights, folder / "model.safetensors")
 
-    with pytest.raises(AnnotateError, match="expected weights that are numbers, got NaN or inf"):
+
+def cut(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"no")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            configured(encoder_config={"auto_map": {"AutoModel": "evil.Evil"}}),
+            "whole.*one that names code of its own",
+        ),
+        (configured(words_splitter_type="stanza"), "whole.*words are split by 'stanza'"),
+        (configured(encoder_config=None), "whole.*without its encoder's configuration"),
+        (configured(labels_encoder="x"), "whole.*the configuration of its encoder of labels"),
+        (configured(labels_decoder="x"), "whole.*one that writes labels"),
+        (without("model.safetensors"), "no safetensors weights found"),
+        (without("tokenizer_config.json"), "whole.*one without its tokenizer"),
+        (without("gliner_config.json"), "a model's folder with a gliner_config.json, found none"),
+        (without_weights, "expected all weights|got RuntimeError from it"),
+        (with_nan, "expected weights that are numbers, got NaN or inf"),
+        (cut, "expected a model that gliner loads, got Safetensor"),
+    ],
+)
+def test_start__refuses_a_model(
+    damage: Callable[[Path], None], message: str, model: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    damage(folder)
+
+    with pytest.raises(AnnotateError, match=message):
         GlinerNer(model=str(folder), prompts=PROMPTS).start()
 
 
-def test_model__of_other_files_has_another_digest(model: str, tmp_path: Path) -> None:
-    other = copy_model(model, tmp_path / "model", max_len=12)
+def test_digest__depends_on_the_files(model: str, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    configured(max_len=12)(tmp_path / "model")
 
-    digests = {GlinerNer(model=str(path), prompts=PROMPTS).digest() for path in (model, other)}
+    digests = {
+        GlinerNer(model=str(path), prompts=PROMPTS).digest() for path in (model, tmp_path / "model")
+    }
 
     assert len(digests) == 2
 
 
-def test_model__that_is_damaged_is_refused(model: str, tmp_path: Path) -> None:
-    folder = copy_model(model, tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"no")
-
-    with pytest.raises(AnnotateError, match="expected a model that gliner loads, got Safetensor"):
-        GlinerNer(model=str(folder), prompts=PROMPTS).start()
-
-
-def test_model__must_be_named() -> None:
-    with pytest.raises(AnnotateError, match=r"expected model, got none; pass --set annotate\.mod"):
-        GlinerNer(prompts=PROMPTS).start()
-
-
-def test_export__gliner_trains_on_the_mentions_of_the_rows(
-    random_model: str, tmp_path: Path
-) -> None:
-    made.built(tmp_path / "built", pipeline=made.pipeline_of(encode={"keep_text": True}))
-    shards = md.load(tmp_path / "built")
+def test_export__gliner_trains_on_the_mentions_of_the_rows(model: str, tmp_path: Path) -> None:
+    keep_text = {"encode.keep_text": True}
+    shards = md.build("blurb/ncbi-disease", sample=True, out=tmp_path / "built", options=keep_text)
     shards.export(to="gliner", out=tmp_path / "out")
     rows = [
         row
         for path in sorted((tmp_path / "out" / "train").glob("*.json"))
         for row in json.loads(path.read_text())
     ]
-    processor = GLiNER.from_pretrained(random_model, local_files_only=True).data_processor
+    processor = GLiNER.from_pretrained(model, local_files_only=True).data_processor
     processor.config.max_len, processor.config.max_width = 500, 20
 
     batch = processor.collate_raw_batch(rows, entity_types=[*shards.labels])
 
-    batch_rows = zip(batch["tokens"], batch["span_idx"], batch["span_label"], strict=True)
-    mentions = [
+    trained = [
         [
-            ("".join(words[first : last + 1]), batch["id_to_classes"][label])
+            "".join(words[first : last + 1])
             for (first, last), label in zip(places.tolist(), labels.tolist(), strict=True)
             if label > 0
         ]
-        for words, places, labels in batch_rows
+        for words, places, labels in zip(
+            batch["tokens"], batch["span_idx"], batch["span_label"], strict=True
+        )
     ]
     gold = [
         [
-            (
-                "".join(row["text"][row["token_starts"][a] : row["token_ends"][b - 1]].split()),
-                shards.labels[label],
-            )
-            for a, b, label in zip(
-                row["span_starts"], row["span_ends"], row["span_labels"], strict=True
-            )
+            "".join(row["text"][row["token_starts"][a] : row["token_ends"][b - 1]].split())
+            for a, b in zip(row["span_starts"], row["span_ends"], strict=True)
         ]
         for row in shards["train"]
     ]
     assert any(gold)
-    assert mentions == gold
+    assert trained == gold

@@ -2,75 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from mslm_data.cli.options import folder_argument, json_option, split_option
-from mslm_data.cli.output import echo, print_json, table
-from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_words_option
+from mslm_data.cli.command import make_command, option
+from mslm_data.cli.vocab.options import (
+    FolderOptions,
+    NameOrPath,
+    StopWords,
+    WrittenOutput,
+    convert,
+    output,
+    save_lexicon,
+    values_of,
+    with_fields,
+)
+from mslm_data.lexicon.anchors.choice import AnchorOptions
+from mslm_data.results import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
     from mslm_data.lexicon.anchors.general_text import Frequencies
     from mslm_data.lexicon.word_types import WordTypes
 
 
-@click.command("anchors", short_help="Find words typical of a folder.")
-@folder_argument
-@click.option(
-    "--general",
-    required=True,
-    callback=given,
-    metavar="DIR|FILE|wordfreq",
-    help="General text to compare with: a built folder with all of its splits, a table "
-    "word<TAB>count, or the package wordfreq.",
-)
-@split_option("to count")
-@click.option(
-    "--count",
-    type=int,
-    default=20,
-    show_default=True,
-    help="Maximum number of anchors.",
-)
-@click.option(
-    "--min-count",
-    type=int,
-    default=20,
-    show_default=True,
-    help="Minimum number of occurrences of an anchor. With 1, words that occur once come first.",
-)
-@click.option(
-    "--smoothing",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Number added to each count of the general text, which may lack a word.",
-)
-@stop_words_option
-@out_option("DIR/vocab/anchors.arrow", "file for the lexicon")
-@click.option(
-    "--show-text",
-    is_flag=True,
-    help="Print the words even if they are from patients' notes.",
-)
-@json_option
-def command(
-    folder: Path,
-    general: str,
-    split: str,
-    stop_words: str | None,
-    out: Path | None,
-    show_text: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Find the words that distinguish a built folder from general text, by TF-ICF.
+class Anchors(FolderOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data vocab anchors` besides those of `AnchorOptions`."""
+
+    general: Annotated[
+        str,
+        option(
+            "General text to compare with: a built folder with all of its splits, a table "
+            "word<TAB>count, or the package wordfreq.",
+            metavar="DIR|FILE|wordfreq",
+            type=NameOrPath(),
+        ),
+    ]
+    split: Annotated[str, option("Name of the split to count.", metavar="NAME")] = "train"
+    stop_words: StopWords = None
+    out: Annotated[Path | None, output("DIR/vocab/anchors.arrow", "file for the lexicon")] = None
+    show_text: Annotated[bool, option("Print the words even if they are from patients' notes.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnchorLexicon(WrittenOutput):
+    """A lexicon of anchors. Its words are left out if they are patients' and not asked for."""
+
+    def tables(self) -> Iterator[str | Table]:
+        """Yield a row for each anchor, and the path."""
+        anchors = self.counts["anchors"]
+        head = ["", *list(anchors[0])[1:]]
+        yield Table([tuple(anchor.values()) for anchor in anchors], head=head)
+        if "word" not in head:
+            yield "words are patients' text; pass --show-text to see them here"
+        yield str(self.out)
+
+
+@make_command("anchors", with_fields(Anchors, AnchorOptions))
+def command(options: Anchors) -> AnchorLexicon:
+    r"""Find the words that distinguish a built folder from general text, by TF-ICF.
 
     Writes a lexicon of anchors for Difference-Masking; `vocab scores anchors` compares all other
     words with these. A word's score is the ratio of its frequencies here and in general text. Words
@@ -79,67 +74,58 @@ def command(
     \b
     Example:
         mslm-data vocab anchors shards/bc2gm --general wordfreq
-        mslm-data vocab anchors shards/notes --general count_1w.txt \\
+        mslm-data vocab anchors shards/notes --general count_1w.txt \
             --count 50 --stop-words english
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
     from mslm_data.encode.tokenizer import open_tokenizer
-    from mslm_data.errors import CallError, PipelineError, VocabularyError
-    from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
+    from mslm_data.errors import VocabularyError
+    from mslm_data.lexicon.anchors.tficf import find_anchors
     from mslm_data.lexicon.text_files import read_stop_words
-    from mslm_data.registry import from_options
 
-    shards = load(folder)
+    shards = load(options.folder)
     manifest = shards.manifest
-    listed = read_stop_words(stop_words or "none")
-    try:
-        chosen = from_options(
-            AnchorOptions, {"stop_words": listed, **options}, where="vocab anchors"
-        )
-    except PipelineError as error:
-        raise CallError(str(error)) from None
+    listed = read_stop_words(options.stop_words or "none")
+    limits = values_of(options, AnchorOptions) | {"stop_words": listed}
 
-    if Path(general).is_dir() and Path(general).samefile(folder):
+    general = options.general
+    if Path(general).is_dir() and Path(general).samefile(options.folder):
         raise VocabularyError(
             f"--general {general}: expected text to compare the folder with, got the folder "
             "itself; pass other text, or 'wordfreq'"
         )
-    words = _words(shards, [split])
+    words = _words(shards, [options.split])
     frequencies = _frequencies(general)
     made = {
         "command": "vocab anchors",
-        "split": split,
+        "split": options.split,
         "general": dict(frequencies.about),
-        **options,
+        **limits,
         "stop_words": len(listed),  # their number, as the words may be private
     }
-    about = {
-        "tokenizer": manifest.tokenizer.sha256,
-        "size": manifest.token_ids.size,
-        "protected": manifest.protected,
-        "made": made,
-    }
     lexicon, anchors = find_anchors(
-        words, open_tokenizer(shards.tokenizer), frequencies, chosen, about=about
+        words,
+        open_tokenizer(shards.tokenizer),
+        frequencies,
+        convert(AnchorOptions, limits, where="vocab anchors"),
+        about={
+            "tokenizer": manifest.tokenizer.sha256,
+            "size": manifest.token_ids.size,
+            "protected": manifest.protected,
+            "made": made,
+        },
     )
 
-    out = out or folder / "vocab" / "anchors.arrow"
+    out = options.out or options.folder / "vocab" / "anchors.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
 
-    visible = show_text or not manifest.protected
+    visible = options.show_text or not manifest.protected
     names = ("word", "count", "general", "score")[0 if visible else 1 :]
     shown = [
         {"rank": rank, **{name: getattr(anchor, name) for name in names}}
         for rank, anchor in enumerate(anchors, start=1)
     ]
-    if as_json:
-        print_json({"out": str(out), **made, **lexicon.about["counts"], "anchors": shown})
-        return
-
-    echo(table(("", *names), [tuple(row.values()) for row in shown]))
-    if not visible:
-        echo("words are patients' text; pass --show-text to see them here")
-    echo(out)
+    return AnchorLexicon(out=out, counts={**made, **lexicon.about["counts"], "anchors": shown})
 
 
 def _frequencies(general: str) -> Frequencies:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import tokenizers
-from msgspec import Meta
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.anchors.choice import AnchorOptions
 from mslm_data.lexicon.anchors.general_text import Frequencies, spellings
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.word_types import WordTypes
-from mslm_data.registry import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +38,6 @@ class Anchor:
     count: int
     general: int
     score: float
-
-
-class AnchorOptions(Options, frozen=True, kw_only=True):
-    """Limits for anchors.
-
-    Attributes:
-        count: Maximum number of anchors.
-        min_count: Minimum number of occurrences in the corpus. With 1, words that occur once rank
-            highest.
-        smoothing: Added to each count of the general text, above 0, since it may lack a word.
-        stop_words: Lower-case words to skip. Few stop words have a high score anyway.
-    """
-
-    count: Annotated[int, Meta(ge=1)] = 20
-    min_count: Annotated[int, Meta(ge=1)] = 20
-    smoothing: Annotated[float, Meta(gt=0, le=1e12)] = 1.0
-    stop_words: frozenset[str] = frozenset()
 
 
 def find_anchors(

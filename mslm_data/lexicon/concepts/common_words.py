@@ -1,4 +1,7 @@
-"""Find concept names that are common words, such as the drug `Date` or the disease `AS`."""
+"""Find concept names that are common words, such as the drug `Date` or the disease `AS`.
+
+They are listed, and dropped only on request: `cancer` and `stroke` are among them.
+"""
 
 from __future__ import annotations
 

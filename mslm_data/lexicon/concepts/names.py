@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from mslm_data.registry import Options
 
 _SNOMED_TAG = re.compile(
     r" \((?:disorder|finding|situation|function|event|procedure|substance|product|"
@@ -36,27 +40,59 @@ class Name(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NameChoice:
-    """Filter of names.
+class NameChoice(Options, frozen=True, kw_only=True):
+    """Filter of names. `extra` says how an option is written on a command line."""
 
-    Attributes:
-        types: Semantic types; a concept needs at least one of them. Default: all.
-        language: Language of UMLS rows, such as `ENG`; "" for all.
-        sources: Sources of UMLS rows (`SAB`) and in the column `ontologies`. Default: all.
-        xref: Prefix of the OBO cross reference to use as concept id (`UMLS_CUI`), for terms with
-            one. Default: the term's own id.
-        under: Ids of OBO terms. Keep these terms and their descendants by `is_a`. An ontology
-            without any of them is not filtered. Default: all.
-        not_under: Ids of OBO terms. Drop these terms and their descendants.
-    """
-
-    types: frozenset[str] = frozenset()
-    language: str = "ENG"
-    sources: frozenset[str] = frozenset()
-    xref: str = ""
-    under: frozenset[str] = frozenset()
-    not_under: frozenset[str] = frozenset()
+    types: Annotated[
+        frozenset[str],
+        Meta(
+            description="Semantic types to keep; a concept needs at least one of them.",
+            extra={"separator": ",", "metavar": "TUI,…", "default": "all"},
+        ),
+    ] = frozenset()
+    language: Annotated[
+        str,
+        Meta(
+            description="Language of UMLS names to keep; '' keeps all.", extra={"metavar": "WORD"}
+        ),
+    ] = "ENG"
+    sources: Annotated[
+        frozenset[str],
+        Meta(
+            description="Source vocabularies of names to keep: `SAB` of UMLS, or the column "
+            "`ontologies`.",
+            extra={
+                "separator": ",",
+                "metavar": "SAB,…",
+                "default": "all",
+                "flags": "--source",
+            },
+        ),
+    ] = frozenset()
+    xref: Annotated[
+        str,
+        Meta(
+            description="Prefix of the OBO cross references to use as concept ids, such as "
+            "UMLS_CUI, for terms with one.",
+            extra={"metavar": "PREFIX", "default": "the terms' own ids"},
+        ),
+    ] = ""
+    under: Annotated[
+        frozenset[str],
+        Meta(
+            description="Term of an ontology to keep, with all terms below it by `is_a`. An "
+            "ontology without any of these terms is kept whole. Can be repeated.",
+            extra={"metavar": "ID", "default": "all"},
+        ),
+    ] = frozenset()
+    not_under: Annotated[
+        frozenset[str],
+        Meta(
+            description="Term of an ontology to leave out, with all terms below it. Can be "
+            "repeated.",
+            extra={"metavar": "ID", "default": "none"},
+        ),
+    ] = frozenset()
 
     def refusal(self, name: Name) -> str | None:
         """Return the reason for dropping a cleaned name, or None."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.lexicon.ngrams.choice import LONGEST
 from mslm_data.lexicon.ngrams.counting import Grams
-from mslm_data.lexicon.ngrams.stream import LONGEST, WordStream
+from mslm_data.lexicon.ngrams.stream import WordStream
 
 _PLACES_AT_ONCE = 1 << 20
 

@@ -3,25 +3,25 @@
 N-grams are within one row, unless all rows are treated as one sentence. N-grams across the windows
 of a long sentence are therefore not counted. N-grams with `[UNK]` are skipped, since it stands for
 many words.
+
+Ties are broken by words, as in the released lists: token ids differ between tokenizers.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import tokenizers
-from msgspec import Meta
 
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.ngrams.association import MEASURES
+from mslm_data.lexicon.ngrams.choice import RECIPES, NgramChoice
 from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
     Listing,
@@ -30,94 +30,9 @@ from mslm_data.lexicon.ngrams.listing import (
     list_sizes,
     order_by_score,
 )
-from mslm_data.lexicon.ngrams.stream import LONGEST, read_words
+from mslm_data.lexicon.ngrams.stream import read_words
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.word_types import WordTypes, word_strings
-from mslm_data.registry import Options
-
-Length = Annotated[int, Meta(ge=2, le=LONGEST)]
-Positive = Annotated[int, Meta(ge=1)]
-
-
-class NgramChoice(Options, frozen=True, kw_only=True):
-    """Options for the selection and order of n-grams.
-
-    The defaults are those of Abaho et al. 2024; see `RECIPES`.
-
-    Attributes:
-        lengths: Minimum and maximum number of words.
-        min_counts: Minimum number of occurrences: one number, or one per length.
-        measure: A name in `MEASURES`.
-        size: Maximum number of entries, in total. Default: unlimited.
-        coverage: Alternative to `size`: the smallest list that covers this share of the tokens.
-        shares: Percentage of each length in the list. Default: all lengths compete by score.
-        order: Order of entries: by length, shortest first; by score; by length, longest first.
-        drop_short_words: Whether to skip n-grams with a one-character word.
-        stop_words: Skip n-grams with one of these lower-case words, in any case.
-        across_sentences: Whether to treat all rows as one sentence.
-    """
-
-    lengths: tuple[Length, Length] = (2, 4)
-    min_counts: tuple[Positive, ...] = (5,)
-    measure: Literal["levine", "plain", "squared"] = "levine"
-    size: Positive | None = None
-    coverage: Annotated[float, Meta(gt=0, le=1)] | None = None
-    shares: tuple[Annotated[float, Meta(ge=0, le=100)], ...] = ()
-    order: Literal["length", "score", "longest"] = "length"
-    drop_short_words: bool = False
-    stop_words: frozenset[str] = frozenset()
-    across_sentences: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the options with each other.
-
-        Raises:
-            ValueError: An option contradicts another.
-        """
-        low, high = self.lengths
-        num_lengths = high - low + 1
-        if num_lengths < 1:
-            raise ValueError(f"lengths: expected LOW-HIGH in ascending order, got {low}-{high}")
-        if len(self.min_counts) not in (1, num_lengths):
-            raise ValueError(
-                f"min_counts: expected one number or {num_lengths}, got {len(self.min_counts)}"
-            )
-        if self.size is not None and self.coverage is not None:
-            raise ValueError("size: expected a size or a coverage, got both")
-
-        if self.shares:
-            is_whole = math.isclose(sum(self.shares), 100, abs_tol=1e-6)
-            if len(self.shares) != num_lengths or not is_whole:
-                percentages = ", ".join(f"{share:g}" for share in self.shares)
-                raise ValueError(
-                    f"shares: expected {num_lengths} percentages that sum to 100, got {percentages}"
-                )
-            if self.size is None and self.coverage is None:
-                raise ValueError("shares: the total is unknown; pass a size or a coverage too")
-
-    def min_count(self, n: int) -> int:
-        """Return the minimum number of occurrences of n-grams of n words."""
-        if len(self.min_counts) == 1:
-            return self.min_counts[0]
-        return self.min_counts[n - self.lengths[0]]
-
-
-RECIPES = {
-    "paper": NgramChoice(),
-    "levine": NgramChoice(
-        lengths=(2, 5), min_counts=(11,), coverage=0.5, shares=(50, 25, 12.5, 12.5)
-    ),
-    "released": NgramChoice(
-        min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
-    ),
-}
-"""Options of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the former.
-
-The released code differs from its paper: a minimum of 2 occurrences instead of 5, and NLTK's
-measure. It also uses all splits and removes English stop words, which `mslm-data vocab pmi` adds.
-`released` then reproduces the released lists exactly with a cased vocabulary. An uncased vocabulary
-merges words, and gives other lists.
-"""
 
 
 def rank_ngrams(
@@ -183,14 +98,6 @@ def rank_ngrams(
     }
     about = {**about, "size": ids.size, "counts": counts}
     return _make_lexicon(listed, choice.order, stream.words.tokens, about)
-
-
-def as_options(choice: NgramChoice) -> dict[str, Any]:
-    """Return the options as JSON values.
-
-    Stop words may be private, and are replaced by their number.
-    """
-    return {**msgspec.structs.asdict(choice), "stop_words": len(choice.stop_words)}
 
 
 def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str]:

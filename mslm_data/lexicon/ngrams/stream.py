@@ -18,10 +18,9 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.kernels.tokens import count_words
+from mslm_data.lexicon.ngrams.choice import LONGEST
 from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
-LONGEST = 5
-"""Maximum number of words in an n-gram."""
 IN_MEMORY = 1 << 24
 """Maximum size of a stream in memory, in bytes.
 

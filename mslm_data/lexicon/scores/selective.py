@@ -15,7 +15,6 @@ complete row.
 from __future__ import annotations
 
 import math
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -173,25 +172,3 @@ class _Scan:
         self.margins[self._next] = margin
         if not margin > 0:
             self._buffer.append(self.ids[self._next])
-
-
-def load_callable(name: str) -> PTrue:
-    """Import `package.module:function`.
-
-    Raises:
-        VocabularyError: Module or function does not exist, or the module fails to import.
-    """
-    try:
-        function = pkgutil.resolve_name(name)
-    except Exception as error:  # the user's code may raise anything
-        is_missing = isinstance(error, ImportError | AttributeError)
-        raise VocabularyError(
-            f"--callable {name}: expected package.module:function in Python's path or this folder, "
-            f"got {error if is_missing else type(error).__name__}; --debug shows where"
-        ) from error
-
-    if not callable(function):
-        raise VocabularyError(
-            f"--callable {name}: expected package.module:function, got no function"
-        )
-    return function  # type: ignore[no-any-return]

@@ -3,8 +3,10 @@ document.addEventListener("input", (event) => {
   const own = event.target;
   if (own.dataset.for) {
     document.getElementById(own.dataset.for).value = own.value;
-  } else if (own.previousElementSibling?.dataset.for === own.id && !isNaN(own.value)) {
-    own.previousElementSibling.value = own.value;
+  } else if (own.previousElementSibling?.dataset.for === own.id) {
+    // An empty field is the default, and a decimal comma a point.
+    const number = Number((own.value || own.placeholder).replace(",", "."));
+    if (!isNaN(number)) own.previousElementSibling.value = number;
   }
 }, true);
 
@@ -45,19 +47,21 @@ function placeProblems() {
     if (place?.checkVisibility()) place.append(note);
   }
 }
-document.addEventListener("htmx:afterSwap", (event) => {
-  if (["main", "page", "problem"].includes(event.detail.target.id)) placeProblems();
-});
+document.addEventListener("htmx:afterSwap", placeProblems);
 placeProblems();
 
-// Without a server, controls would change nothing, and the counts would look as if they were theirs.
-document.addEventListener("htmx:sendError", () => {
-  if (document.getElementById("ended")) return;
+function say(text) {
+  document.getElementById("ended")?.remove();
   const bar = document.createElement("p");
   bar.id = "ended";
   bar.setAttribute("role", "alert");
-  bar.textContent = "The server has ended. What you see is from before.";
+  bar.textContent = text;
   document.body.prepend(bar);
+}
+document.addEventListener("htmx:responseError", (event) => say(event.detail.xhr.responseText));
+// Without a server, controls would change nothing, and the counts would look as if they were theirs.
+document.addEventListener("htmx:sendError", () => {
+  say("The server has ended. What you see is from before.");
   for (const control of document.querySelectorAll("input, select, button:not([data-copy])")) {
     control.disabled = true;
   }

@@ -3,9 +3,9 @@
 A view has a `TITLE`, a `TEMPLATE` in `templates/`, and a function `context(corpus, state)`, which
 returns the template's variables besides `corpus`, `state` and `live`.
 
-Long computations are jobs: `job = corpus.jobs.get("overlap", key, function)`. On the live page a
-job may be unfinished. The template then includes `wait.html`, which shows the progress and requests
-the view again. A file waits for all jobs.
+Long computations are jobs: `job = corpus.background.get("overlap", key, function)`. On the live
+page a job may be unfinished. The template then includes `wait.html`, which shows the progress and
+requests the view again. A file waits for all jobs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import Any, Protocol
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import State
 
-VIEWS = ("rows", "strategy", "rates", "corpus", "batches", "take")
+VIEWS = ("rows", "strategy", "rates", "corpus", "take")
 """Names of the modules, in the order of the page."""
-FRAGMENTS = (*VIEWS, "counts")
-"""Names that the server answers; `counts` is a part of `rows`."""
 
 
 class View(Protocol):

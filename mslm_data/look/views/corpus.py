@@ -1,4 +1,4 @@
-"""The corpus without masks: lengths, labels, mentions, terms, data loss and copies."""
+"""The corpus without masks: labels, mentions, terms, data loss and copies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from mslm_data.builds.losses import Losses, count_losses
 from mslm_data.data.examples import Examples
-from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
+from mslm_data.draw.charts import Histogram, histogram
+from mslm_data.look.background import Job, Progress
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.gold import Alignment, GoldFolder
-from mslm_data.look.jobs import Job, Progress
 from mslm_data.look.reading import read_chunks, read_column
 from mslm_data.look.seen import read_terms
 from mslm_data.look.state import State
+from mslm_data.look.term_shares import TermShares, count_term_shares
 from mslm_data.metrics import CLASSES, MEMORISED, NEW, Matches, RecallOfUnseen
 from mslm_data.stats.corpus_counts import (
-    LONGEST_MENTION,
-    MAX_MENTIONS,
     TOP,
     TRAINING,
     SplitCounts,
@@ -44,9 +43,8 @@ Of larger folders, a file shows the sample; the live page goes on to count all r
 """
 _SAMPLE = 50_000
 """Number of rows sampled in each split on the live page."""
-_BINS = 24
 _LARGEST_CARD = 1 << 18
-_PATIENCE_S = 0.3
+_SHARE_BINS = 20
 
 
 class TermRow(NamedTuple):
@@ -72,36 +70,28 @@ class GoldTerms(NamedTuple):
     recall: Mapping[str, Any]
 
 
-class Pair(NamedTuple):
-    """The overlap of a split with the training split."""
-
-    name: str
-    overlap: Overlap
-
-
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the counts of all splits, and charts of the chosen split."""
-    splits = dict(corpus.shards)
-    is_large = sum(map(len, splits.values())) > MANY_ROWS
-    is_live = corpus.jobs.in_background
+    """Return the counts of all splits."""
+    background = corpus.background
+    is_large = sum(map(len, corpus.shards.values())) > MANY_ROWS
 
-    # A large folder is sampled first. The live page counts all rows meanwhile.
-    shown = job = None
-    if not is_large or is_live:
-        job = corpus.jobs.get("corpus", (), _counting(corpus, None), patience=_PATIENCE_S)
-        shown = job
-    if is_large and (job is None or not job.is_ready):
-        max_rows = _SAMPLE if is_live else MANY_ROWS
-        shown = corpus.jobs.get(
-            "corpus-sample", (), _counting(corpus, max_rows), patience=_PATIENCE_S
-        )
+    # A large folder is sampled first. The live page counts all rows while it shows the sample.
+    job = shown = None
+    if is_large:
+        max_rows = _SAMPLE if background.live else MANY_ROWS
+        job = shown = background.get("corpus-sample", (), _counting(corpus, max_rows))
+    if shown is None or (background.live and shown.result is not None):
+        job = background.get("corpus", (), _counting(corpus, None))
+        if shown is None or job.result is not None:
+            shown = job
 
-    counts: Mapping[str, SplitCounts] | None = shown.result if shown else None
+    counts: Mapping[str, SplitCounts] | None = shown.result
+    terms: TermShares | None = count_term_shares(corpus, state).result
     return {
         "job": job,
         "counts": counts,
-        "charts": _charts(counts[state.split]) if counts else [],
         "tops": _tops(corpus, state.split, counts) if counts and corpus.shows_text else [],
+        "density": None if terms is None else _draw_shares(terms, state),
         "gold": _gold(corpus, state.split),
         "losses": _losses(corpus),
         "training": TRAINING,
@@ -121,17 +111,19 @@ def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict
     return count
 
 
-def _charts(counts: SplitCounts) -> list[Histogram]:
-    """Return the histograms of a split."""
-    by_words = [
-        sum(label_counts)
-        for label_counts in zip(*(label.by_words for label in counts.labels.values()), strict=True)
-    ]
-    return [
-        _lengths(counts),
-        _chart("Mentions in a row", "rows", counts.mentions_per_row, 0, MAX_MENTIONS),
-        _chart("Words in a mention", "mentions", by_words[1:], 1, LONGEST_MENTION),
-    ]
+def _draw_shares(terms: TermShares, state: State) -> Histogram:
+    """Return the histogram of documents by term share."""
+    counts, _ = np.histogram(terms.shares, _SHARE_BINS, (0, 1))
+    last = max(np.flatnonzero(counts).tolist(), default=0) + 1
+    of = f"mentions of {state.label}" if state.label else "mentions"
+    return histogram(
+        [f"{k / _SHARE_BINS:.0%}" for k in range(last)],
+        counts[:last].tolist(),
+        title=f"Share of a document's tokens in {of}",
+        caption=f"documents of {state.split}",
+        x="share of the tokens, from",
+        mean=float(terms.shares.mean()) * _SHARE_BINS - 0.5 if len(terms.shares) else None,
+    )
 
 
 def _tops(
@@ -169,7 +161,7 @@ def _gold(corpus: Corpus, split: str) -> dict[str, Any] | None:
         return result
 
     counting = _counting_gold(corpus, corpus.gold, split, alignment)
-    job = corpus.jobs.get("gold-terms", split, counting, patience=_PATIENCE_S)
+    job = corpus.background.get("gold-terms", split, counting)
     terms: GoldTerms | None = job.result
     if terms is None:
         return result | {"job": job}
@@ -199,7 +191,7 @@ def _counting_gold(
             known = read_terms(train, characters, lambda *_: progress(0, len(split)))
 
         # Rows of documents that gold trains on would all be memorised.
-        is_trained = alignment.is_in(TRAINING)
+        is_trained = alignment.rows_of_gold_split(TRAINING)
         missed, wrong = TermCounts(), TermCounts()
         recall = RecallOfUnseen()
         for start, examples in read_chunks(split):
@@ -259,43 +251,6 @@ def _stack_mentions(examples: Examples) -> npt.NDArray[np.int64]:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _lengths(counts: SplitCounts) -> Histogram:
-    """Return the histogram of row lengths, in bins of equal width."""
-    lengths = cut_tail(counts.row_lengths)
-    # The last entry of `lengths` also counts longer rows, and so does the last bin.
-    width = next(
-        size
-        for unit in (10**power for power in range(9))
-        for size in (unit, 2 * unit, 5 * unit)
-        if size * _BINS >= len(lengths)
-    )
-    values = [sum(lengths[first : first + width]) for first in range(0, len(lengths), width)]
-    mean = counts.tokens / counts.rows if counts.rows else None
-    return histogram(
-        name_bins(0, len(values), width=width, open_end=len(lengths) < len(counts.row_lengths)),
-        values,
-        title="Tokens in a row",
-        caption="rows; the line is the average",
-        x=f"tokens, special ones included, in steps of {width}",
-        mean=None if mean is None else mean / width - 0.5,
-    )
-
-
-def _chart(
-    title: str, unit: str, values: tuple[int, ...] | list[int], first: int, last: int
-) -> Histogram:
-    """Return a histogram of counts by size; entry `last`, if present, also counts larger sizes."""
-    bins = cut_tail(values)
-    is_open = len(bins) < len(values) or first + len(values) > last
-    return histogram(
-        name_bins(first, len(bins), open_end=is_open),
-        bins,
-        title=title,
-        caption=unit,
-        x=title.lower(),
-    )
-
-
 def _losses(corpus: Corpus) -> dict[str, Losses]:
     """Return the data loss of the build by reason; without documents for a remote folder."""
     records = corpus.shards.manifest.splits
@@ -304,21 +259,11 @@ def _losses(corpus: Corpus) -> dict[str, Losses]:
     if file is None or not file.is_file():
         return count_losses(records, ())
 
-    def count(progress: Progress) -> dict[str, Losses]:
-        size = file.stat().st_size
-        done = 0
+    def count(_: Progress) -> dict[str, Losses]:
+        with file.open("rb") as lines:
+            return count_losses(records, lines)
 
-        def lines() -> Any:
-            nonlocal done
-            with file.open("rb") as opened:
-                for line in opened:
-                    done += len(line)
-                    progress(done, size)
-                    yield line
-
-        return count_losses(records, lines())
-
-    job = corpus.jobs.get("losses", (), count, patience=_PATIENCE_S)
+    job = corpus.background.get("losses", (), count)
     losses: dict[str, Losses] | None = job.result
     return count_losses(records, ()) if losses is None else losses
 
@@ -327,23 +272,22 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
     """Return the overlap of each other split with the training split."""
     others = [name for name in corpus.shards if name != TRAINING]
     if is_large or not others or TRAINING not in corpus.shards:
-        return {"overlap_job": None, "overlaps": [], "overlap_left": is_large}
+        return {"overlap_job": None, "overlaps": {}, "overlap_left": is_large}
 
-    def count(progress: Progress) -> list[Pair]:
+    def count(progress: Progress) -> dict[str, Overlap]:
         training = corpus.shards[TRAINING]
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        pairs = []
+        overlaps = {}
         for number, name in enumerate(others):
 
             def step(done: int, whole: int, number: int = number) -> None:
                 progress(number * whole + done, len(others) * whole)
 
-            shared, _ = overlap(corpus.shards[name], training, words, words, progress=step)
-            pairs.append(Pair(name, shared))
-        return pairs
+            overlaps[name], _ = overlap(corpus.shards[name], training, words, words, progress=step)
+        return overlaps
 
-    job: Job = corpus.jobs.get("overlap", (), count, patience=_PATIENCE_S)
-    return {"overlap_job": job, "overlaps": job.result or [], "overlap_left": False}
+    job: Job = corpus.background.get("overlap", (), count)
+    return {"overlap_job": job, "overlaps": job.result or {}, "overlap_left": False}
 
 
 def _card(place: object) -> str:

@@ -98,6 +98,21 @@ def salient(
     return Recipe((mention,), Corruption(corruption))
 
 
+def salient_t5(
+    longest: Annotated[
+        Limit, Meta(description="Maximum length of a mention in tokens, or 0 for no limit.")
+    ] = 0,
+    corruption: Shares = "sentinels",
+) -> Recipe:
+    """Mask one whole mention of each row by a sentinel, for T5 (salient span masking).
+
+    Reference: Roberts et al. 2020, who train T5 on the salient spans of Guu et al. 2020. The mask
+    is that of `salient`; the decoder writes the mention. Rows without mentions bear no loss; leave
+    them out to save time.
+    """
+    return salient(longest, corruption)
+
+
 def lim(
     chance: Annotated[
         Share,

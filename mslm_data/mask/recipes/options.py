@@ -11,8 +11,8 @@ from mslm_data.mask.rate import Limit, Rate
 Shares: TypeAlias = Annotated[
     str,
     Meta(
-        description="`mask`, or the percentages of `[MASK]`, random ids and unchanged tokens, such "
-        "as `80-10-10`; see `Corruption`."
+        description="`mask`, `sentinels`, or the percentages of `[MASK]`, random ids and unchanged "
+        "tokens, such as `80-10-10`; see `Corruption`."
     ),
 ]
 TokenChance: TypeAlias = Annotated[Rate, Meta(description="Probability of each token.")]

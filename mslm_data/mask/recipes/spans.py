@@ -1,4 +1,4 @@
-"""Spans at random positions: SPAN of the MSLM paper, and SpanBERT."""
+"""Spans at random positions: SPAN of the MSLM paper, SpanBERT and T5."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from mslm_data.mask.corruption import Corruption
+from mslm_data.mask.rate import Rate
 from mslm_data.mask.recipes.options import RoundedUp, Shares
-from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
+from mslm_data.mask.span_picks import ComposeSpans, GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
 
 Chance = Annotated[
@@ -100,3 +101,27 @@ def spanbert_ner(
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest, mentions=True)
     return Recipe((spans,), Corruption(corruption, by="run", unigrams=unigrams))
+
+
+def t5(
+    rate: Annotated[
+        Rate,
+        Meta(description="Share of the row's non-special tokens to mask. Rounded to the nearest."),
+    ] = 0.15,
+    mean: Annotated[int, Meta(ge=1, description="Mean length of a span in tokens.")] = 3,
+    corruption: Shares = "sentinels",
+) -> Recipe:
+    """Mask spans of 3 tokens on average, and replace each by a sentinel, as T5 does.
+
+    Reference: Raffel et al. 2020, section 3.1.4; `random_spans_noise_mask` of
+    google-research/text-to-text-transfer-transformer, and its copy in `run_t5_mlm_flax.py` of
+    transformers. The numbers of masked tokens and of spans depend on the row's length alone. The
+    first token is never masked and the last one always is; all such masks are equally likely. A row
+    of 568 tokens has 85 masked tokens in 28 spans, so that the encoder reads 512 tokens and the
+    decoder writes 114, the end of the text included in both.
+
+    At least one token is masked, also at a rate of 0. At rates so high that the spans would touch,
+    there are fewer of them; the script fails there. Spans may start or end inside a word. UL2
+    (Tay et al. 2023) mixes several rates and means: list such parts in `mixture`.
+    """
+    return Recipe((ComposeSpans(rate=rate, mean=mean),), Corruption(corruption))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 from xml.etree.ElementTree import Element
 
 import msgspec
 from msgspec import Meta
 
 from mslm_data.data.document import Sentence
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
 from mslm_data.source import Guess, Sample, Source
@@ -29,13 +31,16 @@ _SOFA = "uima.cas.Sofa"
 _VIEW = "uima.cas.View"
 _TYPE_SYSTEM = "TypeSystem.xml"
 
+CTAKES = (b"org/apache/ctakes/typesystem", b"org.apache.ctakes.typesystem")
+"""Marks of a CAS with the types of cTAKES, in XMI and in JSON."""
+
 _XMI_ID = "http://www.omg.org/XMI id"
 _NAMESPACE_BEGINS = "http:///"
 _NAMESPACE_ENDS = ".ecore"
 _NO_NAMESPACE = "uima.noNamespace."
 
 
-class _Structure(NamedTuple):
+class Structure(NamedTuple):
     """A feature structure: an object with a type, an id and features."""
 
     type: str
@@ -43,7 +48,157 @@ class _Structure(NamedTuple):
     features: Mapping[str, Any]
 
 
-class Cas(FormSource, Source, frozen=True, kw_only=True):
+class CasFiles(FormSource, Source, frozen=True, kw_only=True):
+    """Base class of sources of UIMA CAS files, one document each: XMI 2.0, or JSON (JSON CAS 0.4).
+
+    Attributes:
+        referenced: Last parts of the types to which mentions refer.
+    """
+
+    suffixes = (".xmi", ".json")
+    by_content = True
+    container = WholeFile()
+    referenced: ClassVar[Collection[str]] = ()
+
+    sentence_type: Annotated[str, Meta(description='Type of sentences, "" for none.')] = _SENTENCE
+    view: Annotated[str, Meta(description="View whose text and annotations are read.")] = (
+        "_InitialView"
+    )
+    typesystem: Annotated[
+        str, Meta(description="File with the type system of XMI files, relative to their folders.")
+    ] = _TYPE_SYSTEM
+    id_from: Annotated[
+        IdFrom,
+        Meta(description="Whether a document is named after its file or the folder of its file."),
+    ] = "file"
+
+    @abstractmethod
+    def find_types(self, supertypes: Mapping[str, str]) -> Collection[str]:
+        """Return the types of mentions in a type system, given as type -> supertype."""
+
+    @abstractmethod
+    def is_mention(self, structure: Structure, mention_types: Collection[str]) -> bool:
+        """Return whether a structure is a mention, or counts as one that is left out.
+
+        Args:
+            structure: The structure.
+            mention_types: From `find_types`.
+        """
+
+    @abstractmethod
+    def read_mention(
+        self,
+        mention: Structure,
+        mention_types: Collection[str],
+        referenced: Mapping[str, Structure],
+    ) -> tuple[str, str] | Reason:
+        """Return the label and concept of a mention, or why it is left out.
+
+        Args:
+            mention: The mention.
+            mention_types: From `find_types`.
+            referenced: Id -> structure, of the types `referenced`.
+
+        Raises:
+            RecordError: A value has another type.
+        """
+
+    def files(self, path: Path) -> list[Path]:
+        """Return a file, and the type system of an XMI file."""
+        types = None if _is_json(path) else self._type_system(path)
+        return [path, types] if types else [path]
+
+    def understand(self, record: Record, found: Findings) -> None:
+        """Read the text of the view, and its mentions and sentences.
+
+        Raises:
+            RecordError: The file is malformed, or lacks the view's text.
+            SourceError: The type system cannot be read.
+        """
+        found.id = document_id(record.path, self.id_from)
+        supertypes, structures = self.open_file(record.path)
+        mention_types = self.find_types(supertypes)
+
+        texts: dict[str, tuple[str, str]] = {}  # id of a text -> its view and the text
+        members: dict[str, set[str]] = {}  # a view, or the id of its text -> ids of its members
+        mentions: list[Structure] = []
+        sentences: list[Structure] = []
+        referenced: dict[str, Structure] = {}
+        for structure in structures:
+            type_, number, features = structure
+            if self.is_mention(structure, mention_types):
+                mentions.append(structure)
+            elif self.sentence_type and is_named(type_, self.sentence_type):
+                sentences.append(structure)
+            elif type_ == _SOFA:
+                texts[number] = (
+                    _string(features.get("sofaID")),
+                    _string(features.get("sofaString")),
+                )
+            elif type_ == _VIEW:
+                view = _string(features.get("sofa"))
+                members.setdefault(view, set()).update(_members(features))
+            elif type_.rpartition(".")[2] in self.referenced:
+                referenced[number] = structure
+
+        number, found.text = next(
+            (
+                (number, text)
+                for number, (view, text) in texts.items()
+                if text and view == self.view
+            ),
+            ("", ""),
+        )
+        if not found.text:
+            raise RecordError(
+                f"expected a text in the view '{self.view}', found none; check [source] view"
+            )
+
+        # Only annotations in the index of the view are read. XMI names a view by the id of its
+        # text, JSON by its name.
+        in_view = members.get(self.view, set()) | members.get(number, set())
+        at = standoff.in_characters(found.text, unit="utf-16")
+        for mention in mentions:
+            if mention.number in in_view:
+                begin, end = _offsets(mention)
+                read = self.read_mention(mention, mention_types, referenced)
+                if isinstance(read, Reason):
+                    found.left_out[read] += 1
+                    continue
+                label, concept = read
+                found.mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
+        ranges = [_offsets(sentence) for sentence in sentences if sentence.number in in_view]
+        found.sentences = _sentences(ranges, at) or None
+
+    def open_file(self, path: Path) -> tuple[Mapping[str, str], Iterator[Structure]]:
+        """Return type -> supertype, and the feature structures of a file.
+
+        Raises:
+            RecordError: A JSON file is malformed. The iterator may raise it too.
+            SourceError: The type system of an XMI file cannot be read.
+        """
+        if _is_json(path):
+            root = _read_json(path)
+            return _supertypes_in_json(root), _structures_in_json(root)
+        types = self._type_system(path)
+        return _read_supertypes(types) if types else {}, _structures_in_xmi(path)
+
+    def _type_system(self, path: Path) -> Path | None:
+        """Return the file with the type system of an XMI file, None if there is none.
+
+        Raises:
+            SourceError: The file named by the options does not exist.
+        """
+        file = packed_or_plain(path.parent / self.typesystem) if self.typesystem else None
+        if file is None and self.typesystem not in ("", _TYPE_SYSTEM):
+            raise SourceError(
+                f"{path}: expected the type system '{self.typesystem}', relative to its folder, "
+                f"found none; check [source] typesystem"
+            )
+        return file
+
+
+class Cas(CasFiles, frozen=True, kw_only=True):
     """Files of UIMA CAS, one document each: XMI 2.0, or JSON (JSON CAS 0.4).
 
     Mentions are the annotations of a type and its subtypes that are in the index of the view.
@@ -56,10 +211,7 @@ class Cas(FormSource, Source, frozen=True, kw_only=True):
     ones, as in `splits = { train = ["*/CURATION_USER.xmi"] }`, and set `id_from = "folder"`.
     """
 
-    suffixes = (".xmi", ".json")
-    by_content = True
     columns_noun = "the types of users"
-    container = WholeFile()
 
     mention_type: Annotated[
         str,
@@ -83,20 +235,11 @@ class Cas(FormSource, Source, frozen=True, kw_only=True):
     concept_feature: Annotated[str, Meta(description='Feature with the concept, "" for none.')] = (
         "identifier"
     )
-    sentence_type: Annotated[str, Meta(description='Type of sentences, "" for none.')] = _SENTENCE
-    view: Annotated[str, Meta(description="View whose text and annotations are read.")] = (
-        "_InitialView"
-    )
-    typesystem: Annotated[
-        str, Meta(description="File with the type system of XMI files, relative to their folders.")
-    ] = _TYPE_SYSTEM
-    id_from: Annotated[
-        IdFrom,
-        Meta(description="Whether a document is named after its file or the folder of its file."),
-    ] = "file"
 
     def sniff(self, sample: Sample) -> Guess:
-        """Recognise a CAS; see `Source.sniff`."""
+        """Recognise a CAS, but not that of cTAKES, which has its own source; see `Source.sniff`."""
+        if any(mark in sample.head for mark in CTAKES):
+            return Guess()
         if b"http://www.omg.org/XMI" in sample.head and b"http:///uima/cas.ecore" in sample.head:
             return Guess("its root is XMI with UIMA's namespace")
         if b'"%TYPES"' in sample.head or b'"%FEATURE_STRUCTURES"' in sample.head:
@@ -128,11 +271,12 @@ class Cas(FormSource, Source, frozen=True, kw_only=True):
         """
         layers: dict[str, dict[str, None]] = {}
         try:
-            supertypes, structures = self._open(path)
-            mention_types = _with_subtypes(self.mention_type, supertypes)
-            for type_, _, features in structures:
-                if self._is_mention(type_, mention_types):
+            supertypes, structures = self.open_file(path)
+            mention_types = self.find_types(supertypes)
+            for structure in structures:
+                if self.is_mention(structure, mention_types):
                     return None
+                type_, _, features = structure
                 if "begin" in features and "end" in features:
                     layers.setdefault(type_, {}).update(
                         (feature, None)
@@ -143,102 +287,24 @@ class Cas(FormSource, Source, frozen=True, kw_only=True):
             return {}
         return layers
 
-    def files(self, path: Path) -> list[Path]:
-        """Return a file, and the type system of an XMI file."""
-        types = None if _is_json(path) else self._type_system(path)
-        return [path, types] if types else [path]
+    def find_types(self, supertypes: Mapping[str, str]) -> Collection[str]:
+        """Return the type of mentions and its subtypes; see `CasFiles.find_types`."""
+        return with_subtypes(self.mention_type, supertypes)
 
-    def understand(self, record: Record, found: Findings) -> None:
-        """Read the text of the view, and its mentions and sentences.
+    def is_mention(self, structure: Structure, mention_types: Collection[str]) -> bool:
+        """Return whether a structure has the type of mentions; see `CasFiles.is_mention`."""
+        return structure.type in mention_types or is_named(structure.type, self.mention_type)
 
-        Raises:
-            RecordError: The file is malformed, or lacks the view's text.
-            SourceError: The type system cannot be read.
-        """
-        found.id = document_id(record.path, self.id_from)
-        supertypes, structures = self._open(record.path)
-        mention_types = _with_subtypes(self.mention_type, supertypes)
-
-        texts: dict[str, tuple[str, str]] = {}  # id of a text -> its view and the text
-        members: dict[str, set[str]] = {}  # a view, or the id of its text -> ids of its members
-        mentions: list[_Structure] = []
-        sentences: list[_Structure] = []
-        for structure in structures:
-            type_, number, features = structure
-            if self._is_mention(type_, mention_types):
-                mentions.append(structure)
-            elif self.sentence_type and _is_named(type_, self.sentence_type):
-                sentences.append(structure)
-            elif type_ == _SOFA:
-                texts[number] = (
-                    _string(features.get("sofaID")),
-                    _string(features.get("sofaString")),
-                )
-            elif type_ == _VIEW:
-                view = _string(features.get("sofa"))
-                members.setdefault(view, set()).update(_members(features))
-
-        number, found.text = next(
-            (
-                (number, text)
-                for number, (view, text) in texts.items()
-                if text and view == self.view
-            ),
-            ("", ""),
-        )
-        if not found.text:
-            raise RecordError(
-                f"expected a text in the view '{self.view}', found none; check [source] view"
-            )
-
-        # Only annotations in the index of the view are read. XMI names a view by the id of its
-        # text, JSON by its name.
-        in_view = members.get(self.view, set()) | members.get(number, set())
-        at = standoff.in_characters(found.text, unit="utf-16")
-        for mention in mentions:
-            if mention.number in in_view:
-                self._add_mention(mention, at, found)
-        ranges = [_offsets(sentence) for sentence in sentences if sentence.number in in_view]
-        found.sentences = _sentences(ranges, at) or None
-
-    def _is_mention(self, type_: str, mention_types: Collection[str]) -> bool:
-        return type_ in mention_types or _is_named(type_, self.mention_type)
-
-    def _add_mention(self, mention: _Structure, at: Callable[[int], int], found: Findings) -> None:
-        begin, end = _offsets(mention)
-        label = self.label or _value(mention, self.label_feature)
-        concept = _value(mention, self.concept_feature)
-        if label:
-            found.mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
-        else:
-            found.left_out[NO_FEATURE] += 1
-
-    def _open(self, path: Path) -> tuple[Mapping[str, str], Iterator[_Structure]]:
-        """Return type -> supertype, and the feature structures of a file.
-
-        Raises:
-            RecordError: A JSON file is malformed. The iterator may raise it too.
-            SourceError: The type system of an XMI file cannot be read.
-        """
-        if _is_json(path):
-            root = _read_json(path)
-            return _supertypes_in_json(root), _structures_in_json(root)
-        types = self._type_system(path)
-        return _read_supertypes(types) if types else {}, _structures_in_xmi(path)
-
-    def _type_system(self, path: Path) -> Path | None:
-        """Return the file with the type system of an XMI file, None if there is none.
-
-        Raises:
-            SourceError: The file named by the options does not exist.
-        """
-        file = packed_or_plain(path.parent / self.typesystem) if self.typesystem else None
-        if file is None and self.typesystem not in ("", _TYPE_SYSTEM):
-            raise SourceError(
-                f"{path}: expected the type system '{self.typesystem}', relative to its folder, "
-                f"found none; check [source] typesystem"
-            )
-        return file
+    def read_mention(
+        self,
+        mention: Structure,
+        mention_types: Collection[str],  # noqa: ARG002 - all have the same features
+        referenced: Mapping[str, Structure],  # noqa: ARG002 - the concept is a feature
+    ) -> tuple[str, str] | Reason:
+        """Return the values of the features of label and concept; see `CasFiles.read_mention`."""
+        label = self.label or text_value(mention, self.label_feature)
+        concept = text_value(mention, self.concept_feature)
+        return (label, concept) if label else NO_FEATURE
 
 
 def _sentences(ranges: Sequence[tuple[int, int]], at: Callable[[int], int]) -> list[Sentence]:
@@ -264,9 +330,9 @@ def _sentences(ranges: Sequence[tuple[int, int]], at: Callable[[int], int]) -> l
 # XMI ----------------------------------------------------------------------------------------------
 
 
-def _structures_in_xmi(path: Path) -> Iterator[_Structure]:
+def _structures_in_xmi(path: Path) -> Iterator[Structure]:
     for _, element in children(path):
-        yield _Structure(_type_name(element.tag), element.get(_XMI_ID, ""), element.attrib)
+        yield Structure(_type_name(element.tag), element.get(_XMI_ID, ""), element.attrib)
 
 
 def _read_supertypes(path: Path) -> dict[str, str]:
@@ -317,7 +383,7 @@ def _supertypes_in_json(root: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(_object(type_).get("%SUPER_TYPE", "")) for name, type_ in types.items()}
 
 
-def _structures_in_json(root: Mapping[str, Any]) -> Iterator[_Structure]:
+def _structures_in_json(root: Mapping[str, Any]) -> Iterator[Structure]:
     """Yield the feature structures, given as a list or as an object by id, and the views."""
     value = root.get("%FEATURE_STRUCTURES", [])
     if isinstance(value, list):
@@ -326,10 +392,10 @@ def _structures_in_json(root: Mapping[str, Any]) -> Iterator[_Structure]:
         numbered = list(_object(value).items())
     for number, item in numbered:
         features = _object(item)
-        yield _Structure(str(features.get("%TYPE", "")), str(number), features)
+        yield Structure(str(features.get("%TYPE", "")), str(number), features)
     for name, view in _object(root.get("%VIEWS", {})).items():
         features = {"sofa": name, "members": _object(view).get("%MEMBERS", [])}
-        yield _Structure(_VIEW, "", features)
+        yield Structure(_VIEW, "", features)
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -341,18 +407,18 @@ def _object(value: object) -> Mapping[str, Any]:
 # Types and features -----------------------------------------------------------------------------
 
 
-def _is_named(name: str, expected: str) -> bool:
+def is_named(name: str, expected: str) -> bool:
     """Return whether a type has a name, given with or without its package."""
     return name == expected or ("." not in expected and name.rpartition(".")[2] == expected)
 
 
-def _with_subtypes(expected: str, supertypes: Mapping[str, str]) -> set[str]:
+def with_subtypes(expected: str, supertypes: Mapping[str, str]) -> set[str]:
     """Return the types with a name, and all their subtypes."""
     derived: dict[str, list[str]] = {}
     for name, parent in supertypes.items():
         derived.setdefault(parent, []).append(name)
 
-    result = {name for name in supertypes if _is_named(name, expected)}
+    result = {name for name in supertypes if is_named(name, expected)}
     to_do = [*result]
     while to_do:
         for name in derived.get(to_do.pop(), ()):
@@ -382,7 +448,7 @@ def _members(view: Mapping[str, Any]) -> list[str]:
     return [str(number) for number in members]
 
 
-def _offsets(structure: _Structure) -> tuple[int, int]:
+def _offsets(structure: Structure) -> tuple[int, int]:
     """Return begin and end of an annotation.
 
     Raises:
@@ -403,7 +469,19 @@ def _is_number(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= 18
 
 
-def _value(structure: _Structure, feature: str) -> str:
+def references(structure: Structure, feature: str) -> list[str]:
+    """Return the ids in a feature: in JSON an id or a list of them, in XMI text.
+
+    Features that refer to others begin with `@` in JSON.
+    """
+    value = structure.features.get(feature, structure.features.get(f"@{feature}"))
+    if value is None:
+        return []
+    ids = value if isinstance(value, list) else str(value).split()
+    return [str(number) for number in ids]
+
+
+def text_value(structure: Structure, feature: str) -> str:
     """Return the text of a feature, "" if it is missing.
 
     Raises:

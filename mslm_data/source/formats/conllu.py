@@ -1,4 +1,7 @@
-"""Reads CoNLL-U and CoNLL-U Plus, with entities in MISC or in a column of their own."""
+"""Reads CoNLL-U and CoNLL-U Plus, with entities in MISC or in a column of their own.
+
+Words are the written ones, `1-2 don't` is one word: no tokenizer knows `du` as `de le`.
+"""
 
 from __future__ import annotations
 

@@ -14,9 +14,17 @@ from mslm_data import _optional
 from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.files import JSON_ERRORS
+from mslm_data.io.hub import fetch_data_file
+from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.source import Guess, Sample
 from mslm_data.source.form import ArrowRows, Container, Record, TableRows, by_suffix
-from mslm_data.source.formats.row_sources import JSON_ROWS, RowSource, guess_columns
+from mslm_data.source.formats.row_sources import (
+    JSON_ROWS,
+    NAMES_FILE,
+    RowSource,
+    guess_columns,
+    read_names,
+)
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.records import RecordError
@@ -35,6 +43,9 @@ _CACHE_FILES = "cache-*.arrow"
 """Files that `datasets` leaves beside a saved dataset after transforming its rows."""
 _TRIED_ROWS = 20
 """Number of rows whose texts are searched for mentions in JSON."""
+_WANTED_BY = "source 'hub' with a hub id"
+_CONVERTED = "refs/convert/parquet"
+"""Branch of a dataset with the parquet files that the hub made of it."""
 
 
 def _columns(options: RowOptions, path: Path) -> frozenset[str]:
@@ -95,9 +106,11 @@ class Hub(RowSource, frozen=True, kw_only=True):
     them, or words and their tags divided by blanks. Columns of tables are named in any case.
 
     Rows have the shapes of `jsonl`. Names of integer tags come from the file's features
-    (ClassLabel), or else from `tag_names`. A document without an id is called `{file}:{number}`,
-    from 0. `start` and `stop` of parts count rows, except in JSON lines, where they count bytes.
-    Code of a dataset is never run.
+    (ClassLabel), or else from `tag_names`, or from the dataset's `label.json`. A document without
+    an id is called `{file}:{number}`, from 0. `start` and `stop` of parts count rows, except in
+    JSON lines, where they count bytes.
+    Code of a dataset is never run: of one with a loading script, the parquet files are read that
+    the hub made of it.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (*_BINARY, *json_rows.SUFFIXES, *_TABLES)
@@ -116,7 +129,11 @@ class Hub(RowSource, frozen=True, kw_only=True):
         str, Meta(description="Configuration of the dataset. Not needed if it has only one.")
     ] = ""
     revision: Annotated[
-        str, Meta(description="Commit or tag of the dataset. Default: the newest.")
+        str,
+        Meta(
+            description="Commit or tag of the dataset. Default: the newest, or of a dataset with a "
+            "loading script `refs/convert/parquet`."
+        ),
     ] = ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
@@ -166,11 +183,11 @@ class Hub(RowSource, frozen=True, kw_only=True):
         if ends_with(sample.path, json_rows.SUFFIXES):
             return Guess()
         try:
-            rows = [*self.first_rows(sample.path)]
+            rows = self.file(sample.path).first
         except SourceError:
             return Guess()
         shown = [shape for row in rows if (shape := find_shape(row, SHAPES)).shows(row)]
-        return Guess(shown[0].evidence) if shown else guess_columns(rows)
+        return shown[0].guess if shown else guess_columns(rows)
 
     def _fetch(self) -> dict[str, list[Path]]:
         """Download the dataset. `datasets` stores it as Arrow files in its cache."""
@@ -178,31 +195,66 @@ class Hub(RowSource, frozen=True, kw_only=True):
             raise SourceError(
                 "source 'hub': expected --input, or [source] dataset = 'owner/name', got neither"
             )
-        datasets = _optional.load("datasets", wanted_by="source 'hub' with a hub id")
         where = f"[source] dataset = '{self.dataset}'"
         try:
-            splits = datasets.load_dataset(
-                self.dataset, self.config or None, revision=self.revision or None
-            )
-        except RuntimeError as error:
-            # `datasets` has no class for this error.
-            if "script" not in str(error):
-                raise
-            raise SourceError(
-                f"{where}: expected data files, got a loading script, which is never run; pass "
-                "revision = 'refs/convert/parquet' if the hub has converted it, or files with "
-                "--input"
-            ) from None
+            splits = self._load_revision(self.revision)
+            if splits is None and not self.revision:
+                splits = self._load_revision(_CONVERTED)
+                LOGGER.info(
+                    "source 'hub': took revision '%s' of '%s', the hub's own conversion, as its "
+                    "loading script is never run",
+                    _CONVERTED,
+                    self.dataset,
+                    extra=TO_KEEP,
+                )
         except (OSError, ValueError) as error:
             raise SourceError(
                 f"{where}: cannot be fetched ({type(error).__name__}); check the name, config, "
                 "revision and the network, or pass its files with --input"
             ) from None
+        if splits is None:
+            raise SourceError(
+                f"{where}: expected data files, got a loading script, which is never run; leave "
+                "out revision if the hub has converted the dataset, or pass files with --input"
+            )
         names = _splits(splits)
         return {
             names[name]: [Path(file["filename"]) for file in rows.cache_files]
             for name, rows in splits.items()
         }
+
+    def _load_revision(self, revision: str) -> Any:
+        """Return split -> rows of a revision, None if it has a loading script."""
+        datasets = _optional.load("datasets", wanted_by=_WANTED_BY)
+        try:
+            return datasets.load_dataset(
+                self.dataset, self.config or None, revision=revision or None
+            )
+        except RuntimeError as error:
+            # `datasets` has no class for this error.
+            if "script" not in str(error):
+                raise
+            return None
+
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
+        """Find the names of integer tags in the dataset's repository; see `Source.settle`."""
+        settled = super().settle(paths)
+        if not self.dataset or self.tag_names or not any(map(self._lacks_names, paths)):
+            return settled
+        for name in (NAMES_FILE, f"dataset/{NAMES_FILE}"):
+            file = fetch_data_file(self.dataset, name, wanted_by=_WANTED_BY)
+            if file and (names := read_names(file)):
+                return {**settled, "tag_names": names}
+        return settled
+
+    def _lacks_names(self, path: Path) -> bool:
+        """Return whether a file has integer tags without names."""
+        file = self.file(path)
+        column = file.tag_column
+        tags = [tag for row in file.first for tag in row.get(column) or ()]
+        return any(type(tag) is int for tag in tags) and not (
+            file.names.get(column) or file.names_beside
+        )
 
 
 class _SavedDict(msgspec.Struct):
@@ -313,7 +365,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _with_json(path: Path) -> set[str]:
-    """Return the text columns with mentions as JSON, judged by the first rows."""
+    """Return the text columns with mentions, in JSON or Python's notation, by the first rows."""
     names = set(arrow_rows.texts(path)) - COLUMNS
     if not names:
         return set()
@@ -322,5 +374,5 @@ def _with_json(path: Path) -> set[str]:
         name
         for row in arrow_rows.read_range(path, 0, stop, columns=names)
         for name, value in row.items()
-        if look_like_mentions(value)
+        if look_like_mentions(cells.parse_cell(value))
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 from msgspec.structs import replace
@@ -37,6 +37,15 @@ _COLUMNS = {
 """Shipped pipeline -> columns that identify its tables."""
 
 
+IdColumn = Annotated[str, Meta(description="Column of the note's id.")]
+PatientColumn = Annotated[
+    str, Meta(description='Column of the patient. If "", the patient is taken from the id.')
+]
+TextColumn = Annotated[str, Meta(min_length=1, description="Column of the text.")]
+CategoryColumn = Annotated[str, Meta(description="Column of the category of the note.")]
+ErrorColumn = Annotated[str, Meta(description="Column of the flag for erroneous notes.")]
+
+
 class Notes(FormSource, Cohort, frozen=True, kw_only=True):
     r"""Tables and folders of notes, read as a stream. Defaults are those of MIMIC-III's NOTEEVENTS.
 
@@ -51,21 +60,15 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
     i2b2's, set `patient_pattern = '^(\d+)-'`.
     """
 
-    suffixes = (".csv", ".parquet", ".txt")
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
     container = TableRows(lambda notes, _: notes.tables)
 
-    id_column: Annotated[str, Meta(description="Column of the note's id.")] = "ROW_ID"
-    patient_column: Annotated[
-        str, Meta(description='Column of the patient. If "", the patient is taken from the id.')
-    ] = "SUBJECT_ID"
-    text_column: Annotated[str, Meta(min_length=1, description="Column of the text.")] = "TEXT"
-    category_column: Annotated[str, Meta(description="Column of the category of the note.")] = (
-        "CATEGORY"
-    )
-    error_column: Annotated[str, Meta(description="Column of the flag for erroneous notes.")] = (
-        "ISERROR"
-    )
+    id_column: IdColumn = "ROW_ID"
+    patient_column: PatientColumn = "SUBJECT_ID"
+    text_column: TextColumn = "TEXT"
+    category_column: CategoryColumn = "CATEGORY"
+    error_column: ErrorColumn = "ISERROR"
     separator: Annotated[
         str,
         Meta(
@@ -160,7 +163,11 @@ class Notes(FormSource, Cohort, frozen=True, kw_only=True):
         splits = {"all": ("*",)} if self.shares else self.splits
         try:
             by_split = sort_by_split(
-                inputs, suffixes=self.suffixes, splits=splits, pattern=self.pattern
+                inputs,
+                suffixes=self.suffixes,
+                splits=splits,
+                pattern=self.pattern,
+                disowns=self.disowns,
             )
         except SourceError:
             # The tables of another release have other names, so the pattern may not fit them.

@@ -1,4 +1,7 @@
-"""Reads tables of mentions beside texts: each row gives a document, a range and a label."""
+"""Reads tables of mentions beside texts: each row gives a document, a range and a label.
+
+The table is the input file and a single part: only its reader sees a mention whose text is missing.
+"""
 
 from __future__ import annotations
 

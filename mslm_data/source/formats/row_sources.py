@@ -34,6 +34,7 @@ from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.encodings import marked, to_utf8
 from mslm_data.source.reading.files import HEAD_BYTES, ends_with, read_head
+from mslm_data.source.reading.occurrences import ABSENT, REPEATED, SURPLUS
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import SHAPES
 from mslm_data.source.reading.shapes.base import (
@@ -48,13 +49,10 @@ from mslm_data.source.reading.shapes.base import (
     objects_within,
 )
 from mslm_data.source.reading.shapes.mention_forms import (
-    ABSENT,
-    REPEATED,
-    SURPLUS,
     look_like_mentions,
     may_list_words,
 )
-from mslm_data.source.reading.shapes.texts import TEXT
+from mslm_data.source.reading.shapes.texts import PREDICTIONS, TEXT
 from mslm_data.source.reading.splits import keep_only
 from mslm_data.source.reading.versions import OTHER_VERSION, UNAPPROVED, Version
 
@@ -67,7 +65,7 @@ _FIRST_SIZE = 1 << 20
 """Maximum size of the first rows that decide how a file is read, in characters."""
 _LONGER_HEAD = 1 << 20
 """Size of the beginning that is searched for a row if the first one is long."""
-_NAMES_FILE = "label.json"
+NAMES_FILE = "label.json"
 _HOLD_TEXT = frozenset[str]().union(*(shape.texts | {shape.in_file[0]} for shape in SHAPES))
 """Columns of rows that are documents or contain documents. Such a row has at least one of them."""
 
@@ -275,7 +273,7 @@ class RowSource(FormSource, RowOptions, frozen=True, kw_only=True):
         for row in rows:
             shape = find_shape(row, SHAPES)
             if shape.shows(row):
-                return Guess(shape.evidence if shape.source == self.name else "")
+                return shape.guess if shape.source == self.name else Guess()
         return Guess()
 
 
@@ -312,14 +310,20 @@ def _find_names(path: Path) -> _Names:
     It has the integer of each name, as tner's datasets have. The integers must be 0, 1, 2 ….
     """
     for folder in (path.parent, path.parent / ".."):
-        file = folder / _NAMES_FILE
-        try:
-            numbers = msgspec.json.decode(file.read_bytes(), type=dict[str, int])
-        except (OSError, *JSON_ERRORS):
-            continue
-        if numbers and sorted(numbers.values()) == [*range(len(numbers))]:
-            return _Names(file, tuple(sorted(numbers, key=numbers.__getitem__)))
+        file = folder / NAMES_FILE
+        if names := read_names(file):
+            return _Names(file, names)
     return _Names()
+
+
+def read_names(file: Path) -> tuple[str, ...]:
+    """Return the names in a `label.json`, empty if it has others or does not exist."""
+    try:
+        numbers = msgspec.json.decode(file.read_bytes(), type=dict[str, int])
+    except (OSError, *JSON_ERRORS):
+        return ()
+    are_all = sorted(numbers.values()) == [*range(len(numbers))]
+    return tuple(sorted(numbers, key=numbers.__getitem__)) if are_all else ()
 
 
 def _merge(record: Record, file: RowsFile, pieces: dict[Hashable, list[Any]]) -> Record | NotChosen:
@@ -465,11 +469,14 @@ def find_columns(rows: Sequence[Cells]) -> dict[str, str]:
         for name, value in _values_of(row)
         if isinstance(value, str) and (" " in value.strip() or not value.isascii())
     }
+    # Predictions may be all that a file has, or suggestions beside what an annotator marked.
+    are_alone = all(cells.first_filled(row, MENTIONS) is None for row in first)
+    ignored = TEXT.ignored - PREDICTIONS if are_alone else TEXT.ignored
     mentions = {
         name: None
         for row in first
         for name, value in row.items()
-        if name not in TEXT.ignored and (look_like_mentions(value) or may_list_words(value, name))
+        if name not in ignored and (look_like_mentions(value) or may_list_words(value, name))
     }
 
     # Try every pair of columns: only one may place all mentions.
@@ -539,14 +546,19 @@ def _documents(rows: Iterable[Cells], options: RowOptions) -> Iterator[Document]
 
 
 def find_problem(rows: Sequence[Cells]) -> str:
-    """Return why the first row cannot be read, and the option that helps; "" if it can."""
-    file = RowsFile(options=RowOptions(), shapes=SHAPES, first=rows)
-    found = Findings("", "")
+    """Return why the first rows cannot be read, and the option that helps; "" if they can."""
+    num_absent = 0
     try:
-        file.read_row(rows[0], found)
+        for document in _documents(rows[:_ROWS_TRIED], RowOptions()):
+            num_absent += document.unplaced.get(ABSENT, 0)
     except SourceError as error:
         return str(error)
     except RecordError as error:
         advice = [text for text in error.reason.advice.values() if "{set}" not in text]
         return "; ".join([error.reason.text, *advice])
+    if num_absent:
+        return (
+            f"expected texts with the words of their mentions, got {num_absent} mention(s) whose "
+            "words are not in the first texts; --source jsonl counts these, and reads the others"
+        )
     return ""

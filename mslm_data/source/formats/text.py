@@ -1,4 +1,8 @@
-"""Reads plain text without mentions: files, lines or blocks of lines, and text columns."""
+"""Reads plain text without mentions: files, lines or blocks of lines, and text columns.
+
+A file is one document by default, since lines would cut wrapped prose. `auto` never chooses plain
+text, because any file of lines is plain text.
+"""
 
 from __future__ import annotations
 

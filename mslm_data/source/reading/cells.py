@@ -22,7 +22,7 @@ Cells = Mapping[str, Any]
 LABELS = (
     *("label", "labels", "type", "tag", "entity_type", "label_type", "category", "class"),
     *("entity_label", "entity_group", "tag_name", "entity-type", "entityType"),
-    *("display_name", "displayName", "types", "entity"),
+    *("display_name", "displayName", "types", "entity", "note_nlp_source_value"),
 )
 """Keys of a mention's label. The first one in a mention is used."""
 

@@ -1,4 +1,7 @@
-"""Finds the columns of words and of tags (CoNLL) from a file's first rows."""
+"""Finds the columns of words and of tags (CoNLL) from a file's first rows.
+
+The last column is no default for tags: in GermEval, it has the inner of two layers.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ separator or a line end. Any other record is damaged. It ends before the next li
 strict record or looks like the beginning of a damaged one, so consecutive damaged records are
 counted separately. The boundaries of a record depend only on bytes from its first one on, so
 cutting a file gives the same records as reading its parts. The file is never in memory as a whole.
+
+Without this, one surplus column in every second half of a file merged hundreds of notes into one
+record, below every limit of lost documents.
 """
 
 from __future__ import annotations

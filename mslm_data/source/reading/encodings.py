@@ -1,6 +1,9 @@
 """Converts text files of any encoding to UTF-8, the only encoding that readers handle.
 
 A source of text files derives from `TextSource` and reads bytes with its methods.
+
+The encoding is an option or shown by the first bytes of a file, and never guessed: Latin-1 decodes
+nearly anything.
 """
 
 from __future__ import annotations

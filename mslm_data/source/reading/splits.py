@@ -9,14 +9,13 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import split_order
-from mslm_data.errors import PipelineError, SourceError
+from mslm_data.errors import SourceError
 from mslm_data.source.reading.files import ending, ends_with
 from mslm_data.source.reading.walk import every_file, is_hidden, is_output, plain_files
 from mslm_data.source.table import SOURCES
@@ -677,11 +676,10 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
     files = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
     hints = []
     for name in SOURCES.names():
-        with suppress(PipelineError):  # a plug-in that cannot be imported
-            suffixes_there = set(SOURCES.load(name).suffixes) - set(suffixes)
-            present = sorted(
-                suffix for suffix in suffixes_there if any(ends_with(p, suffix) for p in files)
-            )
-            if present:
-                hints.append(f"source '{name}' reads {', '.join(present)}")
+        suffixes_there = set(SOURCES.load(name).suffixes) - set(suffixes)
+        present = sorted(
+            suffix for suffix in suffixes_there if any(ends_with(p, suffix) for p in files)
+        )
+        if present:
+            hints.append(f"source '{name}' reads {', '.join(present)}")
     return f"; of the files there, {' and '.join(hints)}" if hints else ""

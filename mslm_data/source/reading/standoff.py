@@ -25,6 +25,13 @@ from mslm_data.source.reading.records import RecordError
 Discontinuous = Literal["hull", "set_aside"]
 """Treatment of mentions in several fragments: one mention from the first to the last character
 ("hull"), or none ("set_aside")."""
+NegatedOption = Annotated[
+    Literal["keep", "leave_out"],
+    Meta(
+        description='Mentions that the file marks as negated: "keep" reads them like others, since '
+        'they are terms too, "leave_out" leaves them out.'
+    ),
+]
 OffsetUnit = Literal["characters", "utf-16", "bytes"]
 """Unit of offsets: characters (code points), UTF-16 code units (Java, JavaScript), UTF-8 bytes."""
 Ends = Literal["exclusive", "inclusive"]

@@ -251,7 +251,7 @@ def _split_layers(names: Sequence[str]) -> list[list[str]]:
             prefix, label = parse(tag) or ("O", "")
             if prefix != "O":
                 layers.setdefault(label, ["O"] * len(names))[number] = tag
-    return [*layers.values()]
+    return [*layers.values()] or [["O"] * len(names)]
 
 
 @functools.lru_cache(maxsize=4096)

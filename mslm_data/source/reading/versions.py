@@ -1,4 +1,8 @@
-"""Chooses among several annotations of a document, such as those of several annotators."""
+"""Chooses among several annotations of a document, such as those of several annotators.
+
+By default the last annotation counts, since a later one is mostly a correction. There is no vote,
+because overlapping mentions have no majority.
+"""
 
 from __future__ import annotations
 

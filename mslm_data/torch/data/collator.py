@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.collate import Masked
-from mslm_data.batches.masked import as_strategy
+from mslm_data.batches.masked import TokenWeights, as_strategy, table_of_weights
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names
@@ -69,6 +69,8 @@ class MaskingCollator:
     * int64 `[B, S]`, padded with -1: `span_starts`, `span_ends`, `span_labels`.
     * int64 `[B]`: `keys`, the bits of the shards' uint64, which few torch operations support.
     * float32 `[B]`: `mask_rates`, if the strategy has rates.
+    * float32 `[B, L]`: `loss_weights`, with `weights`.
+    * int64 `[]`: `objective`, if it is not `MASKED`, see `mslm_data.batches.collate.Batch`.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class MaskingCollator:
         tags: Sequence[str] | None = None,
         plain: bool = False,
         multiple_of: int = 1,
+        weights: TokenWeights | Sequence[TokenWeights] | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
         """Configure masking and the columns of a batch.
@@ -98,6 +101,7 @@ class MaskingCollator:
                 needs, such as plain text: each token is then a word, without mentions.
             multiple_of: Pad rows to a multiple of this number of tokens, such as 8 for tensor
                 cores.
+            weights: `(w_elm, w_blm)`, for `loss_weights` in each batch; see `md.Batches`.
             columns: Columns of a batch. Default: all.
 
         Raises:
@@ -124,6 +128,7 @@ class MaskingCollator:
         self.protected = bool(getattr(tokenizer, "protected", False))
         self._tags = tags
         self._plain = plain
+        self._weights = table_of_weights(weights, self.strategy)
         self._columns = columns
         if static and epoch is None:
             epoch = 0
@@ -173,7 +178,9 @@ class MaskingCollator:
             )
 
         examples = make_examples(rows, self.ids, tags=self._tags)
-        masked = Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
+        masked = Masked.by_strategy(
+            examples, self.strategy, seed=self.seed, epoch=epoch, weights=self._weights
+        )
 
         return to_tensors(masked.batch(options=self._options), self._columns)
 

@@ -17,7 +17,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
-from mslm_data.batches.masked import check_split, mask_batches, strategy_for
+from mslm_data.batches.masked import (
+    TokenWeights,
+    batch_options,
+    check_split,
+    mask_batches,
+    strategy_for,
+    table_of_weights,
+)
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
@@ -94,6 +101,7 @@ class MaskedDataset:
         bucketed: bool | None = None,
         drop_last: bool = False,
         multiple_of: int = 1,
+        weights: TokenWeights | Sequence[TokenWeights] | None = None,
         rank: int | None = None,
         world: int | None = None,
         pin_memory: bool = False,
@@ -105,6 +113,7 @@ class MaskedDataset:
         same as in `md.Batches`. The seed is the dataset's.
 
         Args:
+            weights: `(w_elm, w_blm)`, for `loss_weights` in each batch; see `md.Batches`.
             rank: Rank of this process. Default, for both `rank` and `world`: as reported by
                 torch.distributed.
             world: Number of ranks.
@@ -116,7 +125,8 @@ class MaskedDataset:
             ValueError: An option is invalid, or a column is unknown. While iterating: a row has
                 more tokens than `batch_tokens`.
         """
-        options = BatchOptions(
+        options = batch_options(
+            self.strategy,
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             flat=flat,
@@ -128,7 +138,13 @@ class MaskedDataset:
             seed=self.seed,
         )
         return MaskedLoader(
-            self, options, rank=rank, world=world, pin_memory=pin_memory, columns=columns
+            self,
+            options,
+            weights=weights,
+            rank=rank,
+            world=world,
+            pin_memory=pin_memory,
+            columns=columns,
         )
 
     def __len__(self) -> int:
@@ -175,6 +191,7 @@ class MaskedLoader:
         dataset: MaskedDataset,
         options: BatchOptions,
         *,
+        weights: TokenWeights | Sequence[TokenWeights] | None = None,
         rank: int | None = None,
         world: int | None = None,
         pin_memory: bool = False,
@@ -195,6 +212,7 @@ class MaskedLoader:
         check_columns(columns)
         self.dataset = dataset
         self.options = options
+        self._weights = table_of_weights(weights, dataset.strategy)
         self._rank = rank
         self._world = world
         self._pin_memory = pin_memory
@@ -239,6 +257,7 @@ class MaskedLoader:
             rank=rank,
             world=world,
             static=dataset.static,
+            weights=self._weights,
         )
         for arrays in batches:
             batch = to_tensors(arrays, self._columns)

@@ -45,7 +45,7 @@ def token_ids(tokenizer: Any) -> TokenIds:
         )
 
     names = {}
-    for kind in ("mask", "pad", "unk"):
+    for kind in ("mask", "pad", "unk", "bos", "eos"):
         token = getattr(tokenizer, f"{kind}_token", None)
         if token:
             names[kind] = token

@@ -23,6 +23,8 @@ COLUMNS = (
     "span_labels",
     "keys",
     "doc_labels",
+    "loss_weights",
+    "objective",
     *FLAT_COLUMNS,
 )
 """Names of a batch's arrays; see `mslm_data.batches.collate.Batch` for dtypes and shapes."""

@@ -8,6 +8,8 @@ from typing import Any
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.errors import PushError
 from mslm_data.log import LOGGER
+from mslm_data.mask.plan import Objective
+from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Rows
 from mslm_data.torch.model.forward import find_module
 
@@ -41,13 +43,31 @@ def check_training(
         for split in splits:
             _check_labels(where, model.config.labels, split)
 
-    # A plain encoder ignores the columns of flat rows; an MslmModel converts them.
-    sources = [*iter_datasets(datasets), collator]
-    is_flat = any(getattr(getattr(source, "options", None), "flat", False) for source in sources)
-    if is_flat and type(model).__module__.startswith("transformers."):
+    if type(model).__module__.startswith("transformers."):
+        for source in iter_datasets(datasets):
+            if getattr(getattr(source, "options", None), "flat", False):
+                _check_flat(where, model, source.dataset.strategy)
+
+
+def _check_flat(where: str, model: Any, strategy: Strategy) -> None:
+    """Check that flat rows do not attend to each other in a model of transformers.
+
+    Its encoders ignore the columns of flat rows; an MslmModel converts them. Its decoders separate
+    rows by `position_ids`, if they keep no cache.
+
+    Raises:
+        ValueError: They would.
+    """
+    name = type(model).__name__
+    if strategy.objectives != {Objective.CAUSAL}:
         raise ValueError(
-            f"{where}: in a {type(model).__name__} flat rows would attend to each other; pass "
+            f"{where}: in a {name} flat rows would attend to each other; pass "
             "MslmModel.wrap(model), or leave out flat"
+        )
+    if model.config.use_cache:
+        raise ValueError(
+            f"{where}: in a {name} with a cache, flat rows would attend to those before them; set "
+            "model.config.use_cache = False"
         )
 
 

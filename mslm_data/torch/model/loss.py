@@ -1,4 +1,4 @@
-"""The mask-specific loss (Abaho et al. 2024, Eq. 6).
+"""The mask-specific loss (Abaho et al. 2024, Eq. 6), and the loss with a weight for each token.
 
 Losses are sums. The sums of all batches of an optimizer step are divided by one count, see
 `mslm_data.torch.model.steps`.
@@ -15,12 +15,16 @@ from typing import TypeAlias
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.plan import MaskKind
 
 Decoder: TypeAlias = Callable[[Tensor], Tensor]
 """Maps hidden states `[M, H]` to logits `[M, V]`, one token at a time."""
+
+TOKENS_AT_ONCE = 1024
+"""Maximum number of tokens that are projected to the vocabulary in one call of the decoder."""
 
 
 def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED) -> Tensor:
@@ -30,6 +34,86 @@ def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED)
     """
     wide = torch.promote_types(logits_NV.dtype, torch.float32)
     return F.cross_entropy(logits_NV.to(wide), labels_N, ignore_index=ignored, reduction="none")
+
+
+def weighted_loss(
+    hidden_BLH: Tensor,
+    labels_BL: Tensor,
+    loss_weights_BL: Tensor,
+    *,
+    decoder: Decoder | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """Sum the cross-entropy of labels, each times its weight, for batches with `loss_weights`.
+
+    Divide the sum once, by the number of labels of all batches of the optimizer step::
+
+        logits = model(batch["input_ids"], batch["attention_mask"]).logits
+        loss = weighted_loss(logits, batch["labels"], batch["loss_weights"], causal=True)
+        (loss / (batch["labels"] != -100).sum()).backward()
+
+    With `decoder`, the logits of all places never exist. Hidden states of places with a label and
+    a weight are projected to the vocabulary, `TOKENS_AT_ONCE` at a time; if there are more, the
+    backward pass projects them again instead of keeping the logits (Chen et al. 2016,
+    arXiv:1604.06174). Under `torch.compile`, all are projected at once.
+
+    Args:
+        hidden_BLH: Logits `[B, L, V]`; with `decoder`, the last hidden states.
+        labels_BL: int64, -100 where there is no label.
+        loss_weights_BL: float32.
+        decoder: The language modeling head, called with the hidden states `[N, H]` of places with
+            a label. Default: None, `hidden_BLH` are logits.
+        causal: Whether a place predicts the label of the next place, as in decoders.
+
+    Returns:
+        Scalar, float32 or wider. Without labels it is 0, but still part of the autograd graph.
+
+    Raises:
+        ValueError: Shapes differ.
+    """
+    if not labels_BL.shape == loss_weights_BL.shape == hidden_BLH.shape[:-1]:
+        raise ValueError(
+            f"weighted_loss: expected labels and weights of {_sizes(hidden_BLH.shape[:-1])} "
+            f"tokens, got {_sizes(labels_BL.shape)} labels and {_sizes(loss_weights_BL.shape)} "
+            "weights"
+        )
+    if causal:
+        hidden_BLH, labels_BL = hidden_BLH[:, :-1], labels_BL[:, 1:]
+        loss_weights_BL = loss_weights_BL[:, 1:]
+
+    return _sum_losses(hidden_BLH, decoder or _identity, labels_BL, loss_weights_BL)
+
+
+def _sum_losses(
+    hidden_BLH: Tensor, decoder: Decoder, labels_BL: Tensor, weights_BL: Tensor
+) -> Tensor:
+    """Sum the weighted losses of the tokens that have a label and a weight, see `weighted_loss`."""
+    has_loss_BL = (labels_BL != IGNORED) & (weights_BL != 0)
+    at_M = has_loss_BL.flatten().nonzero().squeeze(1)
+    hidden_MH = hidden_BLH.flatten(0, -2).index_select(0, at_M)
+    labels_M = labels_BL.flatten().index_select(0, at_M)
+    weights_M = weights_BL.flatten().index_select(0, at_M)
+
+    def losses(hidden_NH: Tensor, labels_N: Tensor) -> Tensor:
+        return token_losses(decoder(hidden_NH), labels_N)
+
+    # Logits that are given are kept anyway. A compiled graph cannot depend on M.
+    is_single = decoder is _identity or torch.compiler.is_compiling()
+    if is_single or len(at_M) <= TOKENS_AT_ONCE:
+        return (losses(hidden_MH, labels_M) * weights_M).sum()
+
+    # The backward pass computes the logits of a chunk again, so that none are kept.
+    losses_M = torch.cat(
+        [
+            checkpoint(losses, hidden_NH, labels_N, use_reentrant=False)
+            for hidden_NH, labels_N in zip(
+                torch.split(hidden_MH, TOKENS_AT_ONCE),
+                torch.split(labels_M, TOKENS_AT_ONCE),
+                strict=True,
+            )
+        ]
+    )
+    return (losses_M * weights_M).sum()
 
 
 class MaskSpecificLoss(nn.Module):
@@ -112,13 +196,14 @@ class MaskSpecificLoss(nn.Module):
     ) -> Tensor:
         """Sum the loss from hidden states, projecting only masked tokens to the vocabulary.
 
-        Logits are `[M, V]` instead of `[B, L, V]`. `torch.compile(..., fullgraph=True)` compiles it
-        into a single graph for any M (torch 2.13). Without `fullgraph`, the graph breaks at
-        `nonzero`.
+        Logits are `[M, V]` instead of `[B, L, V]`, and those of `TOKENS_AT_ONCE` tokens at a time
+        if M is larger, see `weighted_loss`. `torch.compile(..., fullgraph=True)` compiles it into a
+        single graph for any M (torch 2.13), with the logits of all M tokens at once. Without
+        `fullgraph`, the graph breaks at `nonzero`.
 
         Args:
             hidden_BLH: Last hidden states of the encoder.
-            decoder: The language modeling head, called with `[M, H]`.
+            decoder: The language modeling head, called with `[N, H]`, N <= M.
             labels_BL: int64, original ids of masked tokens, -100 elsewhere.
             mask_kinds_BL: uint8, `MaskKind`.
             mask_rates: See `forward`.
@@ -137,26 +222,19 @@ class MaskSpecificLoss(nn.Module):
                 f"{_sizes(labels_BL.shape)} labels and {_sizes(mask_kinds_BL.shape)} kinds"
             )
 
-        # Indices of masked tokens in the flattened batch, so that the decoder sees only these.
-        at_M = (labels_BL != IGNORED).flatten().nonzero().squeeze(1)
-
-        logits_MV = decoder(hidden_BLH.flatten(0, -2).index_select(0, at_M))
-        losses_M = token_losses(logits_MV, labels_BL.flatten().index_select(0, at_M))
-
         # Fill with Python floats: weights stay exact even if the model is cast to half precision.
-        kinds_M = mask_kinds_BL.flatten().index_select(0, at_M)
-        weights_M = torch.zeros_like(losses_M)
-        weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.ENTITY), self.w_elm)
-        weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.BASE), self.w_blm)
+        wide = torch.promote_types(hidden_BLH.dtype, torch.float32)
+        weights_BL = torch.zeros_like(labels_BL, dtype=wide)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.ENTITY), self.w_elm)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.BASE), self.w_blm)
 
         # Masked diffusion: 1 / rate, bounded so that a row with a tiny rate does not dominate the
         # step.
         if self.per_rate:
             rates_BL = _expand_rates(mask_rates, labels_BL.shape)
-            rates_M = rates_BL.flatten().index_select(0, at_M)
-            weights_M = weights_M / rates_M.to(weights_M.dtype).clamp(min=self.low)
+            weights_BL = weights_BL / rates_BL.to(wide).clamp(min=self.low)
 
-        return (losses_M * weights_M).sum()
+        return _sum_losses(hidden_BLH, decoder, labels_BL, weights_BL)
 
     def extra_repr(self) -> str:
         """Return the weights for `print(model)`."""

@@ -116,7 +116,7 @@ class MslmModel(PreTrainedModel):
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
 
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     @classmethod
     def wrap(
@@ -188,7 +188,7 @@ class MslmModel(PreTrainedModel):
         return wrapped
 
     @classmethod
-    def from_pretrained(  # type: ignore[override] # transformers has more overloads
+    def from_pretrained(
         cls,
         pretrained_model_name_or_path: str | os.PathLike[str],
         *args: Any,
@@ -235,7 +235,7 @@ class MslmModel(PreTrainedModel):
         self.encoder().save_pretrained(folder)
         self._finish(folder)
 
-    def push_to_hub(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+    def push_to_hub(self, *args: Any, **options: Any) -> Any:
         """Upload the model with its tokenizer, like any Hugging Face model.
 
         Raises:
@@ -244,7 +244,7 @@ class MslmModel(PreTrainedModel):
         self._check_shareable()
         return super().push_to_hub(*args, **options)
 
-    def save_pretrained(  # type: ignore[override] # transformers adds to it from time to time
+    def save_pretrained(
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
@@ -362,9 +362,21 @@ class MslmModel(PreTrainedModel):
         Raises:
             TypeError: The batch has NumPy arrays, such as those of `md.Batches`.
             ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, the batch has
-                neither `bio` nor `num_items_in_batch`, or the encoder cannot separate flat rows.
+                neither `bio` nor `num_items_in_batch`, the encoder cannot separate flat rows, the
+                batch has another objective than masked tokens, or it has `loss_weights`.
         """
         _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
+        if "objective" in others:
+            raise ValueError(
+                "MslmModel: expected batches with masked tokens, got those of another objective "
+                "(such as 'causal'), which a model with that head learns from"
+            )
+        if "loss_weights" in others:
+            raise ValueError(
+                "MslmModel: expected batches without loss_weights, since it weighs kinds of masks "
+                "itself, by w_elm and w_blm; leave out weights=..., or train a model of "
+                "transformers with weighted_loss"
+            )
         if labels is not None and mask_kinds is None:
             raise ValueError(
                 "MslmModel: labels need mask_kinds, or the loss would have no weights; make "

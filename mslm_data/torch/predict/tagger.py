@@ -359,6 +359,9 @@ def _batches(lengths: Ints, tokens: int, max_length: int) -> Iterator[tuple[Ints
 
     Incomplete batches are filled with copies of their last row.
 
+    Libraries add floats in an order that depends on shapes, so other shapes would let mentions
+    depend on neighbouring rows.
+
     Args:
         lengths: Number of tokens of each row.
         tokens: Maximum number of tokens in a batch, including padding. Longer rows get their own

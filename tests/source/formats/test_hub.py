@@ -325,6 +325,73 @@ def test_find__says_why_a_set_cannot_be_fetched(
         Hub(dataset="own/set").find([])
 
 
+class FakeHub:
+    """A dataset with a loading script, of which the hub has made parquet files, and its names."""
+
+    HfHubHTTPError = OSError
+
+    def __init__(self, path: Path, *, names: str = "dataset/label.json") -> None:
+        self.path = path
+        self.names = names
+        self.revisions: list[Any] = []
+
+    def load_dataset(self, *_: Any, revision: str | None) -> Any:
+        self.revisions.append(revision)
+        if revision != "refs/convert/parquet":
+            raise RuntimeError("Dataset scripts are no longer supported, but found set.py")
+        return {"train": SimpleNamespace(cache_files=[{"filename": str(self.path)}])}
+
+    def hf_hub_download(self, _: str, name: str, *, repo_type: str) -> str:
+        if name != self.names or repo_type != "dataset":
+            raise FileNotFoundError(name)
+        file = self.path.with_name("names.json")
+        file.write_text('{"B-Disease": 1, "O": 0}')
+        return str(file)
+
+
+@pytest.fixture
+def converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
+    rows = [{"tokens": ["Had", "gout"], "tags": [0, 1]}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "set.parquet")
+    hub = FakeHub(tmp_path / "set.parquet")
+    monkeypatch.setattr(_optional, "load", lambda _, *, wanted_by: hub)
+    return hub
+
+
+def test_find__takes_the_conversion_of_a_set_with_a_script_and_says_so(
+    converted: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        found = Hub(dataset="own/set").find([])
+
+    assert found == {"train": [converted.path]}
+    assert converted.revisions == [None, "refs/convert/parquet"]
+    assert "took revision 'refs/convert/parquet' of 'own/set'" in caplog.text
+
+
+def test_find__takes_no_conversion_in_place_of_the_revision_named(converted: FakeHub) -> None:
+    with pytest.raises(SourceError, match="got a loading script, which is never run"):
+        Hub(dataset="own/set", revision="v1").find([])
+    assert converted.revisions == ["v1"]
+
+
+@pytest.mark.parametrize("name", ["label.json", "dataset/label.json"])
+def test_settle__finds_the_names_of_integers_on_the_hub(converted: FakeHub, name: str) -> None:
+    converted.names = name
+    source = Hub(dataset="own/set")
+
+    settled = source.settle([converted.path])
+
+    assert settled == {"tag_names": ("O", "B-Disease")}
+    [document] = read(Hub(dataset="own/set", **settled), [converted.path])["train"]
+    assert isinstance(document, Document)
+    assert document.spans == (Span(4, 8, "Disease"),)
+    # Names of the user, and a source without a dataset, need no network.
+    converted.names = ""
+    for other in (source, Hub(dataset="own/set", tag_names=("O", "B-X")), Hub()):
+        assert other.settle([converted.path]) == {}
+
+
 def test_find__needs_an_input_or_a_name() -> None:
     with pytest.raises(SourceError, match="got neither"):
         Hub().find([])
@@ -487,43 +554,6 @@ def test_read__reads_lists_in_tables(tmp_path: Path, text: str, options: dict[st
         assert source.sniff(Sample(path, b"")).why
 
 
-def test_read__asks_for_the_names_of_integers_in_a_table(tmp_path: Path) -> None:
-    path = tmp_path / "own.csv"
-    path.write_text("tokens,labels\n\"['A', 'b']\",\"[0, 1]\"\n", "utf-8")
-
-    with pytest.raises(SourceError, match=r"own\.csv:2: .*\[source\] tag_names ="):
-        read(Hub(), [path])
-
-
-def test_read__reads_quotes_in_a_table_with_tabs_as_pandas_writes_them(tmp_path: Path) -> None:
-    path = tmp_path / "own.tsv"
-    path.write_text('text\tlabels\n"Had ""gout"""\tO B-X\nHad gout\tO B-X\n', "utf-8")
-
-    first, _ = read(Hub(), [path])["train"]
-
-    assert isinstance(first, Document)
-    assert first.text == 'Had "gout"'
-
-
-@pytest.mark.parametrize(
-    "row",
-    ["Had gout,O B-X O", '"Had gout""x"",O B-X', '"Had gout,O B-X'],
-    ids=["lengths", "quotes", "open"],
-)
-def test_read__sets_a_wrong_row_of_a_table_aside(tmp_path: Path, row: str) -> None:
-    path = tmp_path / "own.csv"
-    path.write_text(f"sentence,labels\nHad gout,O B-X\n{row}\n", "utf-8")
-
-    first, wrong = read(Hub(), [path])["train"]
-
-    assert isinstance(first, Document)
-    assert isinstance(wrong, SetAside)
-    assert wrong.place == "own.csv:3"
-    if row.startswith("Had"):
-        assert wrong.mentions == 1
-        assert wrong.reason.text.startswith("expected a tag for each token, got 2 token(s) and 3")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -599,14 +629,3 @@ def test_read__takes_names_from_a_file_beside_the_rows(
     assert found.spans == (Span(4, 8, "X"),)
     assert other.spans == (Span(4, 8, "Y"),)
     assert [file.resolve() for file in Hub().files(path)] == [path, names.resolve()]
-
-
-@pytest.mark.parametrize("names", ['{"O": 0, "B-X": 2}', '["O", "B-X"]', '{"O": "0"}', "{", "{}"])
-def test_read__asks_for_names_if_a_file_beside_has_others(tmp_path: Path, names: str) -> None:
-    (tmp_path / "label.json").write_text(names, "utf-8")
-    path = tmp_path / "train.json"
-    path.write_text('{"tokens": ["Had", "gout"], "tags": [0, 1]}', "utf-8")
-
-    with pytest.raises(SourceError, match="tag_names"):
-        read(Hub(), [path])
-    assert Hub().files(path) == [path]

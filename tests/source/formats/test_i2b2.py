@@ -10,12 +10,8 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 
 from mslm_data import pipeline
-from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
-from mslm_data.data.reason import Reason
-from mslm_data.errors import SourceError
-from mslm_data.source import Sample
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source.formats.i2b2 import I2b2
-from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL, NO_WIDTH, OUTSIDE
 from tests.source.formats.test_offsets import Article, articles
 
 LINE = re.compile(r'^c="(.*)" (\d+):(\d+) (\d+):(\d+)\|\|t="(.*)"$', re.MULTILINE)
@@ -76,85 +72,6 @@ def test_read__concepts_agree_with_a_plain_reader_on_a_whole_corpus(
     assert (len(expected), document.unplaced) == (787, {})
     assert document.sentences is not None
     assert len(document.sentences) == len(sentences)
-
-
-def test_read__lines_are_sentences_and_tokens_are_parted_by_any_white_space(tmp_path: Path) -> None:
-    (document,) = written(
-        tmp_path,
-        {"a.txt": "A  red\tfox .\r\n\r\nIt ran\n", "a.con": 'c="red fox" 1:1 1:2||t="X"\r\n'},
-    )
-
-    assert found(document) == [("red\tfox", "X")]
-    assert isinstance(document, Document)
-    assert document.sentences == (Sentence(0, 12), Sentence(16, 22))
-
-
-@pytest.mark.parametrize(
-    ("concept", "reason"),
-    [
-        ('"fox" 1:0 1:0', MISMATCH),
-        ('"red" 1:9 1:9', OUTSIDE),
-        ('"red" 7:0 7:0', OUTSIDE),
-        ('"red" 0:0 0:0', OUTSIDE),
-        ('"red" 1:1 1:0', NO_WIDTH),
-    ],
-)
-def test_read__counts_concepts_that_do_not_match(
-    tmp_path: Path, concept: str, reason: Reason
-) -> None:
-    (document,) = written(tmp_path, {"a.txt": "Red fox\n", "a.con": f'c={concept}||t="X"\n'})
-
-    assert isinstance(document, Document)
-    assert (document.spans, document.unplaced) == ((), {reason: 1})
-
-
-def test_read__takes_quotes_and_bars_in_the_words(tmp_path: Path) -> None:
-    (document,) = written(
-        tmp_path,
-        {"a.txt": 'the " 1:2 || pain "\n', "a.con": 'c="" 1:2 || pain "" 1:1 1:5||t="X"\n'},
-    )
-
-    assert found(document) == [('" 1:2 || pain "', "X")]
-
-
-@pytest.mark.parametrize(
-    ("text", "concepts"),
-    [
-        ("beth/txt/a.txt", "beth/concept/a.con"),
-        ("test_data/a.txt", "reference_standard_for_test_data/concepts/a.con"),
-        ("a.txt", "a.con"),
-    ],
-)
-def test_read__finds_concepts_in_distributed_folders(
-    tmp_path: Path, text: str, concepts: str
-) -> None:
-    records = written(tmp_path, {text: "Red fox\n", concepts: 'c="fox" 1:1 1:1||t="X"\n'})
-
-    assert [found(record) for record in records] == [[("fox", "X")]]
-
-
-def test_read__files_may_have_another_encoding(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes("Très malade\n".encode("latin-1"))
-    (tmp_path / "a.con").write_bytes('c="très malade" 1:0 1:1||t="X"\n'.encode("latin-1"))
-
-    (record,) = written(tmp_path, {}, encoding="latin-1")
-
-    assert found(record) == [("Très malade", "X")]
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("a.txt", "expected a file of concepts (.con) for the text, found none; check [source]"),
-        ("a.con", "expected a text (.txt) for the file of concepts, found none; check [source]"),
-    ],
-)
-def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str) -> None:
-    (record,) = written(tmp_path, {name: ""})
-
-    assert isinstance(record, SetAside)
-    assert (record.id, record.place) == ("a", f"{name}:1")
-    assert record.reason.text.startswith(reason)
 
 
 # XML --------------------------------------------------------------------------------------------
@@ -228,96 +145,6 @@ def test_read__records_agree_with_another_parser(corpus: list[Article], tmp_path
     assert count > 9_000
 
 
-@pytest.mark.parametrize(
-    ("label", "expected"),
-    [("type", ["DATE", "OCCURRENCE", "NAME"]), ("tag", ["TIMEX3", "EVENT", "NAME"])],
-)
-def test_read__labels_are_types_or_elements(
-    tmp_path: Path, label: str, expected: list[str]
-) -> None:
-    tags = (
-        '<TIMEX3 start="0" end="3" text="May" TYPE="DATE"/><EVENT start="4" end="8" text="came" type="OCCURRENCE"/>'
-        '<NAME start="9" end="11" text="Al"/><DIABETES indicator="mention"/><SECTIME id="1" type="X"/>'
-        '<SMOKER start="-1" end="-1" text="" status="past"/>'
-    )
-    (document,) = written(
-        tmp_path, {"a.xml": f"<X><TEXT>May came Al</TEXT><TAGS>{tags}</TAGS></X>"}, label=label
-    )
-
-    assert [label for _, label in found(document)] == expected
-
-
-def test_read__takes_the_spans_of_medtator(tmp_path: Path) -> None:
-    tags = (
-        '<DRUG spans="0~7" text="Aspirin" id="D0"/><SIGN spans="9~12,18~22" text="Red ... skin"/>'
-        '<META spans="" text=""/>'
-    )
-    (document,) = written(
-        tmp_path, {"a.xml": f"<X><TEXT>Aspirin. Red sore skin</TEXT><TAGS>{tags}</TAGS></X>"}
-    )
-
-    assert found(document) == [("Aspirin", "DRUG"), ("Red sore skin", "SIGN")]
-
-
-def test_read__reads_nested_phi_and_counts_untyped_phi(tmp_path: Path) -> None:
-    text = '<TEXT>To <PHI TYPE="A">St <PHI TYPE="B">Ann</PHI>e</PHI> <PHI>x</PHI></TEXT>'
-
-    (document,) = written(tmp_path, {"a.xml": f'<ROOT><RECORD ID="1">{text}</RECORD></ROOT>'})
-
-    assert found(document) == [("Ann", "B"), ("St Anne", "A")]
-    assert isinstance(document, Document)
-    assert document.unplaced == {NO_LABEL: 1}
-
-
-@pytest.mark.parametrize(
-    ("xml", "line", "reason"),
-    [
-        ("<X><TEXT>a</TEXT>\n<TAGS>", 2, "expected well-formed XML"),
-        ('<!DOCTYPE X [<!ENTITY a "b">]>\n<X><TEXT>&a;</TEXT></X>', 1, "expected no entities"),
-        ("<X>\n<TEXT>a</TEXT><TEXT>b</TEXT></X>", 2, "expected one TEXT in the file, got several"),
-        (
-            '<X><TEXT>a</TEXT>\n<TAGS><A start="x" end="1"/></TAGS></X>',
-            2,
-            "expected whole numbers as start",
-        ),
-        (
-            '<X><TEXT>a</TEXT>\n<TAGS><A start="-1" end="1"/></TAGS></X>',
-            2,
-            "expected whole numbers as start",
-        ),
-        ("<X></X>", 1, "expected text, got none"),
-    ],
-)
-def test_read__sets_a_broken_file_aside(tmp_path: Path, xml: str, line: int, reason: str) -> None:
-    (record,) = written(tmp_path, {"a.xml": xml})
-
-    assert isinstance(record, SetAside)
-    assert (record.id, record.place) == ("a", f"a.xml:{line}")
-    assert record.reason.text.startswith(reason)
-
-
-def test_read__refuses_a_broken_file_of_records(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"a\.xml:1: expected well-formed XML"):
-        written(tmp_path, {"a.xml": '<ROOT><RECORD ID="1"><TEXT>a</TEXT></RECORD>'})
-
-
-def test_read__a_record_without_a_text_is_set_aside(tmp_path: Path) -> None:
-    (record,) = written(tmp_path, {"a.xml": '<ROOT>\n<RECORD ID="1"></RECORD></ROOT>'})
-
-    assert record == SetAside(
-        "1", "a.xml:2", Reason("expected a record with an ID and a TEXT, got another")
-    )
-
-
-def test_read__spans_of_2014_are_half_open(tmp_path: Path) -> None:
-    xml = '<X><TEXT><![CDATA[\n\nRecord date: 2067-05-03]]></TEXT><TAGS><DATE start="15" end="25" text="2067-05-03" TYPE="DATE"/></TAGS></X>'
-
-    (document,) = written(tmp_path, {"a.xml": xml})
-
-    assert isinstance(document, Document)
-    assert document.spans == (Span(15, 25, "DATE"),)
-
-
 # Other promises --------------------------------------------------------------------------
 
 
@@ -327,18 +154,3 @@ def test_pipeline__is_protected_unless_it_says_otherwise() -> None:
     assert pipeline.read({"name": "x", **tables}).about.protected
     unprotected = {"name": "x", **tables, "about": {"protected": False}}
     assert not pipeline.read(unprotected).about.protected
-
-
-@pytest.mark.parametrize(
-    ("name", "head", "expected"),
-    [
-        ("a.con", b'c="x y" 1:0 1:1||t="problem"\n', True),
-        ("a.con", b"anything", False),
-        ("a.xml", b"<deIdi2b2>\n<TEXT><![CDATA[x]]></TEXT><TAGS>", True),
-        ("a.xml", b'<ROOT><RECORD ID="1"><TEXT><PHI TYPE="A">', True),
-        ("a.xml", b"<collection><document>", False),
-        ("a.txt", b"anything", False),
-    ],
-)
-def test_recognises__its_forms(tmp_path: Path, name: str, head: bytes, expected: bool) -> None:
-    assert bool(I2b2().sniff(Sample(tmp_path / name, head)).why) is expected

@@ -16,10 +16,9 @@ from benchmarks import notes as generator
 from mslm_data import pipeline
 from mslm_data.builds import stages
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import resources
-from mslm_data.source import SOURCES, Sample
+from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
 from mslm_data.source.reading import cohort
 from mslm_data.source.reading.records import NOT_UTF8
@@ -143,24 +142,6 @@ def test_read__parquet_agrees_with_csv_on_shares_and_sample(table: Path, tmp_pat
         assert source.settle([path]) == source.settle([table])
 
 
-def test_read__mimic_iv_by_its_columns(tmp_path: Path) -> None:
-    path = tmp_path / "discharge.csv"
-    path.write_text(
-        "note_id,subject_id,hadm_id,note_type,note_seq,charttime,storetime,text\n"
-        '10-DS-21,10,5,DS,21,2180-05-07 00:00:00,,"\nName:  ___\n"\n10-DS-22,10,,DS,22,,,\n'
-    )
-    columns = {"id_column": "note_id", "patient_column": "subject_id", "text_column": "text"}
-
-    records = read(Notes(**columns, category_column="", error_column=""), [path])
-
-    assert texts(records) == {"10-DS-21": "\nName:  ___\n"}
-    assert records[1] == SetAside(
-        "10-DS-22", "discharge.csv:5", Reason("expected a note with text, got none")
-    )
-    with pytest.raises(SourceError, match="found none or several of CATEGORY, ISERROR"):
-        read(Notes(**columns), [path])
-
-
 def test_read__folder_of_text_files(tmp_path: Path) -> None:
     for name in ("101-01.txt", "101-02.txt", "102-01.txt"):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbfNote of\r\n" + name.encode())
@@ -180,47 +161,6 @@ def test_read__folder_of_text_files(tmp_path: Path) -> None:
             NOT_UTF8,
         ),
     ]
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ('1,,x,,"words"', "expected a note with a patient, got none"),
-        ('1,5,x,2,"words"', "expected an error flag that is 1, 0 or empty, got another"),
-        ("1,5,x,,", "expected a note with text, got none"),
-        ('1,5,x,1,"words"', "expected a valid note, got one marked as an error"),
-    ],
-)
-def test_read__sets_unusable_notes_aside(tmp_path: Path, row: str, reason: str) -> None:
-    path = tmp_path / "n.csv"
-    path.write_text(f"ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n{row}\n")
-
-    assert read(Notes(), [path]) == [SetAside("1", "n.csv:2", Reason(reason))]
-
-
-@pytest.mark.parametrize("doc_id", ["x" * 129, "two\nlines"])
-def test_id__that_may_be_text_is_not_quoted(tmp_path: Path, doc_id: str) -> None:
-    path = tmp_path / "n.csv"
-    path.write_text(f'ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n"{doc_id}",5,x,,words\n')
-
-    (aside,) = read(Notes(), [path])
-
-    assert aside == SetAside(
-        "", "n.csv:2", Reason("expected an id of at most 128 characters in one line, got another")
-    )
-
-
-def test_id__defaults_to_the_number(tmp_path: Path) -> None:
-    path = tmp_path / "n.csv"
-    path.write_text("SUBJECT_ID,TEXT\n5,one\n6,two\n")
-
-    for target_bytes in (1, 1000):
-        records = read(
-            Notes(id_column="", category_column="", error_column=""),
-            [path],
-            target_bytes=target_bytes,
-        )
-        assert texts(records) == {"n:0": "one", "n:1": "two"}
 
 
 def test_find__takes_the_notes_of_a_folder_of_tables(tmp_path: Path) -> None:
@@ -305,14 +245,6 @@ def test_sample__counts_only_patients_with_a_usable_note(tmp_path: Path) -> None
     without = [len(texts(read(settled(Notes(patients=3, seed=s), path), [path]))) for s in range(8)]
 
     assert chosen == without == [3] * 8
-
-
-def test_sample__of_notes_without_a_patient_is_of_notes(tmp_path: Path) -> None:
-    path = tmp_path / "n.csv"
-    path.write_text("TEXT\n" + "words\n" * 9)
-    source = Notes(id_column="", patient_column="", category_column="", error_column="", patients=2)
-
-    assert len(texts(read(settled(source, path), [path]))) == 2
 
 
 def test_sample__raises_before_settle(table: Path) -> None:
@@ -475,23 +407,3 @@ def test_find__names_the_pipeline_of_another_release(
         of_iv.find([table])
     assert Notes(id_column="NOTE_ID", category_column="", error_column="").find([note_module])
     assert Notes(id_column="").find([table])
-
-
-def test_recognises__the_headers_of_mimic_iv() -> None:
-    header = ",".join(mimic_iv.COLUMNS).encode() + b"\n10-DS-1,10"
-    details = ",".join(mimic_iv.DETAIL_COLUMNS).encode() + b"\n10-DS-1,10"
-
-    assert (
-        "note_id, subject_id, note_type and text"
-        in Notes().sniff(Sample(Path("d.csv.gz"), header)).why
-    )
-    assert Notes().sniff(Sample(Path("d.csv.gz"), header)).pipeline == "mimic-iv"
-    assert Notes().sniff(Sample(Path("d.csv.gz"), details)).why == ""
-
-
-def test_recognises__the_header_of_noteevents() -> None:
-    header = b'\xef\xbb\xbf"ROW_ID","SUBJECT_ID","HADM_ID","CATEGORY","ISERROR","TEXT"\r\n1,2,3'
-
-    assert Notes().sniff(Sample(Path("n.csv.gz"), header)).why != ""
-    assert Notes().sniff(Sample(Path("n.txt"), header)).why == ""
-    assert Notes().sniff(Sample(Path("n.csv"), b"row_id,text\n1,2")).why == ""

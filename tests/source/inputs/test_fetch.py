@@ -27,7 +27,6 @@ SPLITS = {"train": "train", "validation": "devel", "test": "test"}
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with serving() as made:
         yield made
 
@@ -164,7 +163,6 @@ def test_fetch__does_not_retry_a_missing_file(site: Site, tmp_path: Path) -> Non
 
 def test_fetch__reports_a_missing_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with socket.socket() as taken:  # bound but not listening, so connections are refused
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/train.tsv"

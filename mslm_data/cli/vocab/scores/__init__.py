@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli import output  # by its name: `table` here becomes the module of that subcommand
 from mslm_data.cli.lazy import LazyGroup
-from mslm_data.cli.output import echo
+from mslm_data.cli.vocab.options import WrittenOutput
 
 if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
-    from mslm_data.lexicon.scores.making import ColumnReport, Score
+    from mslm_data.lexicon.scores.making import Score
     from mslm_data.shard.split import Split
 
 COMMANDS = {
@@ -47,9 +46,9 @@ def chosen(shards: Shards, names: Sequence[str]) -> dict[str, Split]:
     return {name: shards[name] for name in names or shards.splits}
 
 
-def run_column(
+def make_column(
     shards: Shards, names: Sequence[str], out: Path, made: Mapping[str, Any], score: Score
-) -> ColumnReport:
+) -> WrittenOutput:
     """Make a score column, with progress on stderr.
 
     Args:
@@ -59,6 +58,8 @@ def run_column(
         made: How the column is made, for its `about`.
         score: Scores the rows of a shard.
     """
+    from dataclasses import asdict
+
     from mslm_data.cli.progress import counting
     from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.scores.making import about, write_column
@@ -66,26 +67,7 @@ def run_column(
     if shards.manifest.protected:
         warn_readable([out, out.parent])
 
+    splits = chosen(shards, names)
     with counting("scores", "tokens") as progress:
-        return write_column(
-            out, chosen(shards, names), about(shards.manifest, **made), score, progress=progress
-        )
-
-
-def print_report(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
-    """Print a report as one JSON object, or as a table with nested mappings flattened."""
-    if as_json:
-        output.print_json({"out": str(out), **report})
-        return
-
-    rows: list[tuple[str, Any]] = []
-    # A nested mapping becomes a row per key.
-    for name, value in report.items():
-        words = name.replace("_", " ")
-        if isinstance(value, Mapping):
-            rows += [(f"{words}: {key}", number) for key, number in value.items()]
-        else:
-            rows.append((words, value))
-
-    echo(output.table(("", ""), rows).removeprefix("\n"))
-    echo(str(out))
+        report = write_column(out, splits, about(shards.manifest, **made), score, progress=progress)
+    return WrittenOutput(out=out, counts=asdict(report))

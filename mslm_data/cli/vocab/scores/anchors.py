@@ -4,57 +4,55 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import click
-
-from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, splits_option
-from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon
-from mslm_data.cli.vocab.scores import chosen, print_report
+from mslm_data.cli.command import make_command, option
+from mslm_data.cli.options import FileOrFolder
+from mslm_data.cli.vocab.options import (
+    Encoder,
+    FolderOptions,
+    WrittenOutput,
+    output,
+    save_lexicon,
+    splits,
+)
+from mslm_data.cli.vocab.scores import chosen
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
 
 
-@click.command("anchors", short_help="Words by their similarity to anchors.")
-@folder_argument
-@splits_option("with words to score", default="all splits")
-@encoder_option
-@click.option(
-    "--anchors",
-    "path",
-    type=FileOrFolder(),
-    metavar="FILE",
-    help="Lexicon of the anchors.  [default: DIR/vocab/anchors.arrow]",
-)
-@click.option(
-    "--embedding",
-    type=click.Choice(["pooler", "mean", "input"]),
-    default="pooler",
-    show_default=True,
-    help="Embedding of a word: the model's pooler, or the mean over its pieces of the last layer "
-    "(mean) or of the input embeddings (input).",
-)
-@click.option(
-    "--combine",
-    type=click.Choice(["max", "mean", "min"]),
-    default="max",
-    show_default=True,
-    help="How to combine a word's cosines to all anchors. The paper uses max.",
-)
-@out_option("DIR/vocab/difference.arrow", "file for the lexicon")
-@json_option
-def command(
-    folder: Path,
-    splits: tuple[str, ...],
-    name: str,
-    path: Path | None,
-    embedding: Any,
-    combine: Any,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Score each word type by its cosine to anchor words, as in Difference-Masking.
+class AnchorScores(FolderOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data vocab scores anchors`."""
+
+    split: Annotated[tuple[str, ...], splits("with words to score", default="all splits")] = ()
+    encoder: Encoder
+    anchors: Annotated[
+        Path | None,
+        option(
+            "Lexicon of the anchors.",
+            metavar="FILE",
+            type=FileOrFolder(),
+            default="DIR/vocab/anchors.arrow",
+        ),
+    ] = None
+    embedding: Annotated[
+        Literal["pooler", "mean", "input"],
+        option(
+            "Embedding of a word: the model's pooler, or the mean over its pieces of the last "
+            "layer (mean) or of the input embeddings (input)."
+        ),
+    ] = "pooler"
+    combine: Annotated[
+        Literal["max", "mean", "min"],
+        option("How to combine a word's cosines to all anchors. The paper uses max."),
+    ] = "max"
+    out: Annotated[Path | None, output("DIR/vocab/difference.arrow", "file for the lexicon")] = None
+
+
+@make_command("anchors", AnchorScores)
+def command(options: AnchorScores) -> WrittenOutput:
+    r"""Score each word type by its cosine to anchor words, as in Difference-Masking.
 
     Writes a lexicon. Each word is embedded without context. The released code uses the pooler of
     bert-base-uncased, whose outputs are nearly constant. Scores are cosines in [-1, 1]; strategies
@@ -68,7 +66,7 @@ def command(
     Example:
         mslm-data vocab anchors shards/bc2gm --general wordfreq
         mslm-data vocab scores anchors shards/bc2gm --encoder my-bert/
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.artefacts import LEXICON, find_artefact
@@ -79,22 +77,22 @@ def command(
     from mslm_data.lexicon.store import read_lexicon
     from mslm_data.lexicon.word_types import count_words
 
-    shards = load(folder)
+    shards = load(options.folder)
     manifest = shards.manifest
-    used = chosen(shards, splits)
+    used = chosen(shards, options.split)
 
     # An explicit path must not be searched in `vocab/`.
-    given = str(path.absolute()) if path else "anchors.arrow"
+    given = str(options.anchors.absolute()) if options.anchors else "anchors.arrow"
     tokenizer = manifest.tokenizer.sha256
-    anchors_file = find_artefact(folder, given, LEXICON, tokenizer=tokenizer)
+    anchors_file = find_artefact(options.folder, given, LEXICON, tokenizer=tokenizer)
     anchors = read_lexicon(anchors_file)
     _check_is_anchors(anchors_file, anchors)
 
     likeness = Likeness(
-        encoder=load_encoder(name),
-        tokenizer=load_folder_tokenizer(folder, manifest),
-        embedding=embedding,
-        combine=combine,
+        encoder=load_encoder(options.encoder),
+        tokenizer=load_folder_tokenizer(options.folder, manifest),
+        embedding=options.embedding,
+        combine=options.combine,
     )
     words = count_words(chain.from_iterable(split.chunks() for split in used.values()))
     with counting("scores", "words") as progress:
@@ -112,23 +110,23 @@ def command(
         "of": "anchors",
         "splits": list(used),
         "encoder": likeness.encoder.about,
-        "embedding": embedding,
-        "combine": combine,
+        "embedding": options.embedding,
+        "combine": options.combine,
         "anchors": {"entries": len(anchors), "made": anchors.about.get("made")},
     }
-    out = out or folder / "vocab" / "difference.arrow"
+    out = options.out or options.folder / "vocab" / "difference.arrow"
     lexicon = make_lexicon(words.tokens, numbers, scores, about(manifest, **made))
     save_lexicon(out, lexicon, protected=manifest.protected)
 
-    report: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "anchors": len(anchors),
         "words": len(words),
         "entries": len(numbers),
         "left_out": len(words) - len(numbers),
     }
     if len(scores):
-        report |= {"lowest": float(scores.min()), "highest": float(scores.max())}
-    print_report(as_json, out, report)
+        counts |= {"lowest": float(scores.min()), "highest": float(scores.max())}
+    return WrittenOutput(out=out, counts=counts)
 
 
 def _check_is_anchors(path: Path, lexicon: Lexicon) -> None:

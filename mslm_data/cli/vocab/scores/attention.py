@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
-import click
-
-from mslm_data.cli.options import folder_argument, json_option, splits_option
-from mslm_data.cli.vocab.options import encoder_option, out_option
-from mslm_data.cli.vocab.scores import chosen, print_report, run_column
+from mslm_data.cli.command import make_command
+from mslm_data.cli.vocab.options import Encoder, FolderOptions, WrittenOutput, output, splits
+from mslm_data.cli.vocab.scores import chosen, make_column
 
 
-@click.command("attention", short_help="Tokens by the attention of [CLS].")
-@folder_argument
-@splits_option("to score", default="all splits")
-@encoder_option
-@out_option("DIR/vocab/attention", "folder for the score column")
-@json_option
-def command(
-    folder: Path, splits: tuple[str, ...], name: str, out: Path | None, as_json: bool
-) -> None:
-    """Score each token by the attention from [CLS] in the last layer, averaged over heads.
+class AttentionScores(FolderOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data vocab scores attention`."""
+
+    split: Annotated[tuple[str, ...], splits("to score", default="all splits")] = ()
+    encoder: Encoder
+    out: Annotated[Path | None, output("DIR/vocab/attention", "folder for the score column")] = None
+
+
+@make_command("attention", AttentionScores)
+def command(options: AttentionScores) -> WrittenOutput:
+    r"""Score each token by the attention from [CLS] in the last layer, averaged over heads.
 
     Writes a score column. The model must have the folder's vocabulary. AttnMask and MST use images,
     and the attention of a teacher that follows the model in training; text and a frozen encoder are
@@ -30,19 +29,18 @@ def command(
     \b
     Example:
         mslm-data vocab scores attention shards/bc2gm --encoder my-bert/
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import load_folder_tokenizer
     from mslm_data.lexicon.scores.making import longest_row
     from mslm_data.lexicon.scores.token_scores import Attention
 
-    shards = load(folder)
-    encoder = load_encoder(name, attentions=True)
-    encoder.check_shares_ids(load_folder_tokenizer(folder, shards.manifest))
-    encoder.check_row_length(longest_row(chosen(shards, splits)))
+    shards = load(options.folder)
+    encoder = load_encoder(options.encoder, attentions=True)
+    encoder.check_shares_ids(load_folder_tokenizer(options.folder, shards.manifest))
+    encoder.check_row_length(longest_row(chosen(shards, options.split)))
 
-    out = out or folder / "vocab" / "attention"
+    out = options.out or options.folder / "vocab" / "attention"
     made = {"of": "attention", "encoder": encoder.about}
-    report = run_column(shards, splits, out, made, Attention(encoder))
-    print_report(as_json, out, asdict(report))
+    return make_column(shards, options.split, out, made, Attention(encoder))

@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-import click
+from mslm_data.cli.command import make_command, option
+from mslm_data.cli.options import Rate
+from mslm_data.cli.own import import_own
+from mslm_data.cli.vocab.options import FolderOptions, WrittenOutput, output, splits
+from mslm_data.cli.vocab.scores import make_column
 
-from mslm_data.cli.options import folder_argument, json_option, splits_option
-from mslm_data.cli.vocab.options import out_option
-from mslm_data.cli.vocab.scores import print_report, run_column
+
+class ConfidenceScores(FolderOptions, frozen=True, kw_only=True):
+    """Options of `mslm-data vocab scores confidence`."""
+
+    split: Annotated[tuple[str, ...], splits("to score", default="all splits")] = ()
+    callable: Annotated[
+        str,
+        option(
+            "Python function that calls the task model. It is imported and run: pass only code "
+            "that you trust.",
+            metavar="MODULE:FUNCTION",
+        ),
+    ]
+    threshold: Annotated[
+        Rate,
+        option("Maximum drop of the probability for an important token.", metavar="DROP"),
+    ] = 0.01
+    out: Annotated[Path | None, output("DIR/vocab/confidence", "folder for the score column")] = (
+        None
+    )
 
 
-@click.command("confidence", short_help="Tokens by their effect on a task model.")
-@folder_argument
-@splits_option("to score", default="all splits")
-@click.option(
-    "--callable",
-    "name",
-    required=True,
-    metavar="MODULE:FUNCTION",
-    help="Python function that calls the task model. It is imported and run: pass only code that "
-    "you trust.",
-)
-@click.option(
-    "--threshold",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Maximum drop of the probability for an important token.",
-)
-@out_option("DIR/vocab/confidence", "folder for the score column")
-@json_option
-def command(
-    folder: Path,
-    splits: tuple[str, ...],
-    name: str,
-    threshold: float,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Score each token by its effect on a task model, as in Selective Masking.
+@make_command("confidence", ConfidenceScores)
+def command(options: ConfidenceScores) -> WrittenOutput:
+    r"""Score each token by its effect on a task model, as in Selective Masking.
 
     Writes a score column. The model is your Python function p_true(rows, keys). It takes lists of
     token ids with special tokens, and the key of the row of each. It returns the probability of the
@@ -56,23 +51,21 @@ def command(
     \b
     Example:
         mslm-data vocab scores confidence shards/bc2gm --callable my_model:p_true
-    """  # noqa: D301 - click wants the character
+    """
     from mslm_data.api.loading import load
-    from mslm_data.lexicon.scores.selective import Confidence, load_callable
+    from mslm_data.lexicon.scores.selective import Confidence
 
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    shards = load(options.folder)
+    name = options.callable
+    score = Confidence(import_own(name, where=f"--callable {name}"), options.threshold)
 
-    shards = load(folder)
-    score = Confidence(load_callable(name), threshold)
-
-    out = out or folder / "vocab" / "confidence"
-    made = {"of": "confidence", "callable": name, "threshold": threshold}
-    report = run_column(shards, splits, out, made, score)
-    counts = {
+    out = options.out or options.folder / "vocab" / "confidence"
+    made = {"of": "confidence", "callable": name, "threshold": options.threshold}
+    column = make_column(shards, options.split, out, made, score)
+    scanned = {
         "scanned_rows": score.rows,
         "left_out_rows": score.left_out,
         "scanned_tokens": score.scanned,
         "important": score.important,
     }
-    print_report(as_json, out, {**asdict(report), **counts})
+    return replace(column, counts={**column.counts, **scanned})

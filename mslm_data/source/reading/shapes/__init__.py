@@ -11,7 +11,14 @@ another one; `formats/row_sources.py` has the names of sources that users type.
 
 from __future__ import annotations
 
-from mslm_data.source.reading.shapes import argilla, label_studio, medcattrainer, texts, words
+from mslm_data.source.reading.shapes import (
+    argilla,
+    extractions,
+    label_studio,
+    medcattrainer,
+    texts,
+    words,
+)
 from mslm_data.source.reading.shapes.base import IDS, Shape
 
 __all__ = ["COLUMNS", "SHAPES"]
@@ -22,6 +29,8 @@ SHAPES: tuple[Shape, ...] = (
     texts.PRODIGY,
     medcattrainer.MEDCATTRAINER,
     texts.BIOC,
+    extractions.LANGEXTRACT,
+    extractions.GLINER2,
     words.GLINER,
     texts.ARGILLA_1,
     argilla.ARGILLA_2,

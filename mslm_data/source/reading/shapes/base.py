@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
+from mslm_data.source import Guess
 from mslm_data.source.form import Findings, Record, shows_iob1
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.occurrences import OccurrencesOption
 from mslm_data.source.reading.records import NAME_THE_ID, RecordError, check_id_column
 from mslm_data.source.reading.shapes.mention_forms import (
     count_mentions,
@@ -31,9 +33,9 @@ from mslm_data.source.reading.versions import (
     VersionOptions,
 )
 
-IDS = ("id", "doc_id", "document_id", "pmid", "doc_key")
+IDS = ("id", "doc_id", "document_id", "note_id", "pmid", "doc_key")
 """Columns of ids. The first one in a row is used."""
-TEXTS = ("text", "data")
+TEXTS = ("text", "data", "full_text", "note_text")
 """Columns of the text. The first one in a row is used."""
 MENTIONS = (
     "ents",
@@ -74,7 +76,8 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
         str,
         Meta(
             description='Column of the id. "auto" uses the first of `id`, `doc_id`, `document_id`, '
-            '`pmid` and `doc_key` in a row, unless the first rows repeat it; "" numbers documents.'
+            '`note_id`, `pmid` and `doc_key` in a row, unless the first rows repeat it; "" numbers '
+            "documents."
         ),
     ] = "auto"
     untyped: Annotated[
@@ -104,14 +107,15 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
     label_key: Annotated[
         str, Meta(description='Key of a mention\'s label. Default: "", one of the usual keys.')
     ] = ""
-    occurrences: Annotated[
-        Literal["once", "first", "all"],
+    occurrences: OccurrencesOption = "once"
+    alignment: Annotated[
+        Literal["exact", "any"],
         Meta(
-            description="Place of mentions without offsets, whose words are searched in the text. "
-            '"once": words that occur as often as they are listed; "first": the first occurrence, '
-            'the second one if they are listed again, and so on; "all": all occurrences.'
+            description='Mentions of LangExtract to read: "exact", those whose words the text has '
+            '(`match_exact`); "any", also the words that it found in place of others '
+            "(`match_lesser`, `match_fuzzy`)."
         ),
-    ] = "once"
+    ] = "exact"
     ignored_columns: Annotated[
         tuple[str, ...],
         Meta(description="Columns to ignore although their values look like mentions."),
@@ -165,6 +169,7 @@ class Shape:
 
         source: Name of the source that recognises files of this shape.
         why: Evidence for this shape, to follow "because". Default: its name.
+        needs: Options that files of this shape need besides the defaults.
         shows: Whether a row that fits is evidence. Default: always.
 
         version: The document and annotator of a row with its number, None if the row has no other
@@ -187,6 +192,7 @@ class Shape:
 
     source: str = "jsonl"
     why: str = ""
+    needs: Mapping[str, Any] = field(default_factory=dict)
     shows: Callable[[Cells], bool] = lambda _: True
 
     version: Callable[[Cells, int], Version | None] | None = None
@@ -200,9 +206,9 @@ class Shape:
         return self.texts | self.columns
 
     @property
-    def evidence(self) -> str:
-        """Evidence for this shape, to follow "because"."""
-        return self.why or f"its rows are those of {self.name}"
+    def guess(self) -> Guess:
+        """Evidence for this shape, and the options that it needs."""
+        return Guess(self.why or f"its rows are those of {self.name}", self.needs)
 
 
 def find_written(rows: Sequence[Cells]) -> frozenset[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from mslm_data.data.reason import Reason
 from mslm_data.source.form import Findings
 from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.cells import Cells, parse_json_text
+from mslm_data.source.reading.occurrences import is_within_word, place_words
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Keys of mentions. The first one in a mention is used. Others are found by their words, as in
 # `startOffset` and `end_char`; see `_guess_fragments`.
-STARTS = ("start", "begin", "start_offset", "start_byte")
-ENDS = ("end", "end_offset", "end_byte", "limit_byte")
+STARTS = ("start", "begin", "start_offset", "start_position", "start_char", "start_byte")
+ENDS = ("end", "end_offset", "end_position", "end_char", "end_byte", "limit_byte")
 _RANGES = ("offsets", "span", "position", "range", "indices")
 """Keys of a range, or of several."""
 _PARTS = ("offsets", "fragments", "parts", "pieces")
@@ -28,7 +28,7 @@ _GROUPS = ("mentions", "points", "instances", "occurrences", "spans", "entities"
 """Keys of the ranges of one mention, and of several mentions. Under another key, ranges are those
 of one mention if their object is in a group that has the label."""
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
-WORDS = ("text", "entity_value")
+WORDS = ("text", "entity_value", "lexical_variant")
 _WORDS_ALONE = (
     *WORDS,
     *("words", "word", "mention", "value", "surface", "surface_form", "entity_text", "span"),
@@ -60,20 +60,12 @@ _LENGTH = ("length",)
 _PLACES = frozenset({*STARTS, *_RANGES})
 _KEYS = frozenset({*_PLACES, *ENDS, *cells.LABELS})
 """Keys of mentions with offsets, and keys that show that an object is a mention."""
+_TOKEN = frozenset({"entity", "index", "word", "start", "end"})
+"""Keys of a tagged token, as transformers' pipelines give it unless they aggregate tokens."""
+_NO_PLACES = "expected start and end of tagged tokens, got none; a fast tokenizer gives them"
 
 CONVERT = 'else convert the files: docs/forms.md has code for "Formats without a source"'
 """Advice for files that no option makes readable."""
-
-REPEATED = Reason(
-    "without offsets, and its words occur several times",
-    advice={
-        "occurrences": 'set source.occurrences to "first" for the first occurrence of the words, '
-        'the second one if they are listed again, and so on, or to "all" for all of them'
-    },
-)
-ABSENT = Reason("without offsets, and its words are not in the text")
-SURPLUS = Reason("without offsets, and listed more often than its words occur")
-"""Reasons for mentions whose words cannot be found."""
 
 
 class Item(NamedTuple):
@@ -105,14 +97,27 @@ def read_mentions(value: object, column: str, file: RowsFile, found: Findings) -
         SourceError: As for `RowsFile.name`.
     """
     annotations: list[Annotation] = []
-    for item in flatten(_decoded(value, column, file), _own_keys(file)):
+    items = [*flatten(_decoded(value, column, file), _own_keys(file))]
+    if all(isinstance(item.value, Mapping) and item.value.keys() >= _TOKEN for item in items):
+        items = _join_tokens([item.value for item in items], file, found.text)
+    for item in items:
         if isinstance(item.value, list):
             annotations += _read_list(item, column, file, found.text)
         elif isinstance(item.value, str):
             annotations += _labelled(Annotation((), "", item.value), item.label, column, file)
         else:
             annotations += _read_object(item, column, file, found)
-    return _find_words(annotations, file, found)
+    return find_places(annotations, file, found)
+
+
+def find_places(
+    annotations: Sequence[Annotation], file: RowsFile, found: Findings
+) -> list[Annotation]:
+    """Give mentions without offsets the place of their words in the text."""
+    num_alone = sum(bool(one.words and not one.fragments) for one in annotations)
+    if num_alone:
+        found.is_exact = num_alone == len(annotations)
+    return place_words(annotations, found, file.options.occurrences)
 
 
 def _read_list(item: Item, column: str, file: RowsFile, text: str) -> Sequence[Annotation]:
@@ -154,7 +159,8 @@ def _read_object(item: Item, column: str, file: RowsFile, found: Findings) -> Se
     """
     row: Cells = item.value
     if _KEYS.isdisjoint(row):
-        row = {f"{name[:1].lower()}{name[1:]}": value for name, value in row.items()}
+        named = {name: value for name, value in row.items() if name in _own_keys(file)}
+        row = {f"{name[:1].lower()}{name[1:]}": value for name, value in row.items()} | named
     option = file.options.label_key
     key = option or cells.first_filled(row, cells.LABELS) or ""
     fragments = _fragments(row, file, found)
@@ -174,6 +180,33 @@ def _read_object(item: Item, column: str, file: RowsFile, found: Findings) -> Se
     )
     label = row.get(key)
     return _labelled(annotation, item.label if label is None else label, column, file)
+
+
+def _join_tokens(tokens: Iterable[Cells], file: RowsFile, text: str) -> list[Item]:
+    """Join tagged tokens to mentions, as transformers' pipelines do by their strategy "simple".
+
+    Pieces of a word with the same label are one mention, whatever their tags begin.
+    """
+    mentions: list[dict[str, Any]] = []
+    before = None
+    for token in tokens:
+        prefix, label = tags.parse(str(token["entity"])) or ("I", str(token["entity"]))
+        if prefix == "O":
+            continue
+        if token["start"] is None:
+            raise RecordError(_NO_PLACES)
+        start, end = cells.pair([token["start"], token["end"]])
+        mention = {"label": label or file.options.untyped, "start": start, "end": end}
+        last = mentions[-1] if mentions and token["index"] == before else {}
+        goes_on = last.get("label") == mention["label"]
+        if goes_on and (
+            prefix not in "BSU" or (last["end"] == start and is_within_word(text, start))
+        ):
+            last["end"] = end
+        else:
+            mentions.append(mention)
+        before = token["index"] + 1
+    return [Item(mention) for mention in mentions]
 
 
 def _labelled(
@@ -210,7 +243,7 @@ def _fragments(row: Cells, file: RowsFile, found: Findings) -> Sequence[tuple[in
 
 def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
     """Return the range of a mention with unusual keys, such as `offset` and `length`."""
-    names = {name: words for name in row if _OTHERS.isdisjoint(words := _split_name(str(name)))}
+    names = _names_of_places(row)
     lengths = [row[name] for name, words in names.items() if _begins(words, _LENGTH)]
     ends = [row[name] for name, words in names.items() if _begins(words, _LAST)]
     starts = [
@@ -224,6 +257,12 @@ def _guess_fragments(row: Cells) -> Sequence[tuple[int, int]] | None:
         start, length = cells.pair([*starts, *lengths])
         return ((start, start + length),)
     return None
+
+
+def _names_of_places(row: Cells) -> dict[str, list[str]]:
+    """Return the keys that may count characters, with the words in their names."""
+    words_of = {name: _split_name(str(name)) for name in row}
+    return {name: words for name, words in words_of.items() if _OTHERS.isdisjoint(words)}
 
 
 def _no_offsets(row: Cells, column: str, file: RowsFile) -> Reason:
@@ -315,6 +354,8 @@ def flatten(
     """
     if depth == 0:
         raise RecordError("expected a list of mentions, got more levels")
+    if label is None and _has_entities(value):
+        value = value["entities"]
     if isinstance(value, Mapping) and keys.isdisjoint(value):
         for key, inner in value.items():
             around = {"label": key} if label is None else {"label": label, "words": key}
@@ -343,6 +384,14 @@ def flatten(
             )
 
 
+def _has_entities(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether an object has its mentions in `entities`, as results of GLiNER2."""
+    entities = value.get("entities") if isinstance(value, Mapping) else None
+    return isinstance(entities, Mapping) or (
+        isinstance(entities, list) and all(isinstance(one, Mapping) for one in entities)
+    )
+
+
 def _kind(value: object) -> str:
     if isinstance(value, str):
         return "text"
@@ -353,8 +402,9 @@ def _listed(value: object, keys: Set[str]) -> object:
     """Return the mentions under a label as a list or an object of lists."""
     if value is None:
         return []
-    is_mention = isinstance(value, Mapping) and not (
-        keys.isdisjoint(value) or all(isinstance(inner, list) for inner in value.values())
+    is_mention = isinstance(value, Mapping) and (
+        isinstance(value.get("text"), str)
+        or not (keys.isdisjoint(value) or all(isinstance(one, list) for one in value.values()))
     )
     return [value] if is_mention or isinstance(value, str) or _are_pair(value) else value
 
@@ -369,6 +419,9 @@ def _find_within(item: object) -> tuple[str, Any]:
         are_lists = bool(item) and all(isinstance(inner, list | Mapping) for inner in item)
         return "", item if are_lists else None
     if not isinstance(item, Mapping) or not _PLACES.isdisjoint(item):
+        return "", None
+    # What a mention with a place has within it are its attributes.
+    if _has_range({name: item[name] for name in _names_of_places(item)}, _is_integer):
         return "", None
     found = [
         (name, value)
@@ -389,55 +442,6 @@ def _read_range(part: object) -> list[int]:
     if isinstance(part, Mapping):
         return [*cells.pair([_value(part, STARTS), _value(part, ENDS)])]
     return [*cells.pair(part)]
-
-
-def _find_words(
-    annotations: Sequence[Annotation], file: RowsFile, found: Findings
-) -> list[Annotation]:
-    """Give mentions without offsets the place of their words in the text, and count the others."""
-    alone = [one for one in annotations if one.words and not one.fragments]
-    if not alone:
-        return [*annotations]
-    found.is_exact = len(alone) == len(annotations)
-    num_listed = Counter((one.words, one.label) for one in alone)
-    num_before: Counter[tuple[str | None, str]] = Counter()
-    placed = []
-    for one in annotations:
-        if one.fragments or not one.words:
-            placed.append(one)
-            continue
-        key = (one.words, one.label)
-        places = _occurrences(one.words.strip(), found.text)
-        chosen = places[num_before[key] :][:1]
-        if file.options.occurrences == "all":
-            chosen = [] if num_before[key] else places
-        elif file.options.occurrences == "once" and len(places) > num_listed[key]:
-            chosen = []
-            found.left_out[REPEATED] += 1
-        elif places and not chosen:
-            found.left_out[SURPLUS] += 1
-        if not places:
-            found.left_out[ABSENT] += 1
-        num_before[key] += 1
-        placed += [one._replace(fragments=(place,)) for place in chosen]
-    return placed
-
-
-def _occurrences(words: str, text: str) -> list[tuple[int, int]]:
-    """Return the places of some words in a text, or of the letters if they are parts of words."""
-    places = [match.span() for match in re.finditer(re.escape(words), text)] if words else []
-    whole = [place for place in places if not any(_joins(text, end) for end in place)]
-    return whole or places
-
-
-def _joins(text: str, place: int) -> bool:
-    """Return whether a place is between two letters or digits of a script with spaces."""
-    beside = text[place - 1 : place + 1] if place else ""
-    return len(beside) == 2 and all(_is_cased(letter) for letter in beside)
-
-
-def _is_cased(letter: str) -> bool:
-    return letter.islower() or letter.isupper() or letter.isdigit()
 
 
 # Values that look like mentions -------------------------------------------------------------------
@@ -473,11 +477,12 @@ def may_list_words(value: object, column: str) -> bool:
 
     An object of texts may be anything, unless the name of its column says that it is of mentions.
     """
+    value = parse_json_text(value)
     try:
-        found = [*flatten(parse_json_text(value), _KEYS)]
+        found = [*flatten(value, _KEYS)]
     except RecordError:
         return False
-    is_named = _OF_MENTIONS.search(column.lower()) is not None
+    is_named = _OF_MENTIONS.search(column.lower()) is not None or _has_entities(value)
     are_alone = any(isinstance(item.value, str) for item in found)
     return bool(found) and (is_named or not are_alone) and all(map(_has_words_and_label, found))
 

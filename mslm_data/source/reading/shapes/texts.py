@@ -20,19 +20,10 @@ from mslm_data.source.reading.versions import IGNORED, REJECTED, UNANNOTATED, Ve
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
 """Prodigy's answers other than "accept"."""
 _COMMENTS = ("Comments", "comments", "annotation_approver")
-_NO_MENTIONS = frozenset(
-    {
-        "relations",
-        "events",
-        "coreferences",
-        "predictions",
-        "prediction",
-        "tokens",
-        "words",
-        "noun_chunks",
-        "Comments",
-    }
-)
+PREDICTIONS = frozenset({"predictions", "prediction"})
+_NO_MENTIONS = PREDICTIONS | {
+    *("relations", "events", "coreferences", "tokens", "words", "noun_chunks", "Comments"),
+}
 """Columns of tools and programs that may look like mentions, but are not."""
 
 

@@ -1,1 +1,0 @@
-"""Development programs and pinned versions; not shipped in the wheel."""

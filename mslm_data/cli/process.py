@@ -5,7 +5,6 @@ Its files are private, signals end it cleanly, and each end has an exit code and
 
 from __future__ import annotations
 
-import codecs
 import gc
 import io
 import logging
@@ -68,22 +67,20 @@ def private_files() -> Iterator[None]:
 def escape_unencodable() -> Iterator[None]:
     """Escape characters that the encoding of stdout lacks, as Python literals do.
 
-    Otherwise a command under a locale such as ISO-8859-1 would fail after its work. ASCII is
-    replaced by UTF-8, as click does, because it is the encoding of processes without a locale.
+    Otherwise a command under a locale such as ISO-8859-1 would fail after its work. Where the
+    encoding is ASCII, click writes UTF-8.
     """
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper) or stream.errors != "strict":
         yield
         return
 
-    before = stream.encoding
-    is_ascii = codecs.lookup(before).name == "ascii"
-    stream.reconfigure(encoding="utf-8" if is_ascii else before, errors="backslashreplace")
+    stream.reconfigure(errors="backslashreplace")
     try:
         yield
     finally:
         with suppress(OSError, ValueError):  # the stream is closed or broken
-            stream.reconfigure(encoding=before, errors="strict")
+            stream.reconfigure(errors="strict")
 
 
 @contextmanager

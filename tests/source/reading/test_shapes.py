@@ -74,6 +74,22 @@ EXAMPLES: dict[str, list[Any]] = {
         {"input": TEXT, "output": {"entities": {"Disease": ["gout"], "Drug": []}}},
         {"input": TEXT, "output": {"entities": {"Disease": "gout"}, "relations": []}},
     ],
+    "chats about mentions": [
+        {
+            "messages": [
+                {"role": "user", "content": TEXT},
+                {"role": "assistant", "content": '{"Disease": ["gout"]}'},
+            ]
+        },
+        {
+            "conversations": [
+                {"from": "human", "value": f"Text: {TEXT}"},
+                {"from": "gpt", "value": "I've read this text."},
+                {"from": "human", "value": "What describes Disease in the text?"},
+                {"from": "gpt", "value": '["gout"]'},
+            ]
+        },
+    ],
     "Label Studio": [
         {
             "id": 1,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mslm_data.source.reading.shapes import (
     argilla,
+    chats,
     extractions,
     label_studio,
     medcattrainer,
@@ -31,6 +32,7 @@ SHAPES: tuple[Shape, ...] = (
     texts.BIOC,
     extractions.LANGEXTRACT,
     extractions.GLINER2,
+    chats.CHAT,
     words.GLINER,
     texts.ARGILLA_1,
     argilla.ARGILLA_2,

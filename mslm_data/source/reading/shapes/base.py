@@ -116,6 +116,13 @@ class RowOptions(OffsetTextSource, frozen=True, kw_only=True):
             "(`match_lesser`, `match_fuzzy`)."
         ),
     ] = "exact"
+    text_after: Annotated[
+        str,
+        Meta(
+            description="Words before the text in the messages of a chat, such as the end of an "
+            'instruction. Default: "", a message is the text.'
+        ),
+    ] = ""
     ignored_columns: Annotated[
         tuple[str, ...],
         Meta(description="Columns to ignore although their values look like mentions."),

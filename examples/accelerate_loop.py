@@ -82,6 +82,8 @@ def main() -> None:
         model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
         model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
     accelerator.wait_for_everyone()  # until the model is written
+    # The distributed model must go first: it keeps threads of Gloo, which may hang a process's end.
+    trained, optimizer = accelerator.free_memory(trained, optimizer)
     accelerator.end_training()
 
 

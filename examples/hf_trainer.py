@@ -69,7 +69,9 @@ def main() -> None:
         print(f"step {trainer.state.global_step}: eval_loss {scores['eval_loss']:.3f}", flush=True)
         model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
         model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
-    trainer.accelerator.end_training()  # else a thread of Gloo may abort a process that ends
+    # The distributed model must go first: it keeps threads of Gloo, which may hang a process's end.
+    (trainer.model_wrapped,) = trainer.accelerator.free_memory(trainer.model_wrapped)
+    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":

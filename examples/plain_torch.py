@@ -53,8 +53,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 
     arguments.out.mkdir(parents=True, exist_ok=True)
-    checkpoint = arguments.out / "checkpoint.pt"
-    step = 0
+    checkpoint, step = arguments.out / "checkpoint.pt", 0
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device)
         model.load_state_dict(state["model"])
@@ -91,6 +90,7 @@ def main() -> None:
         model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
     if distributed.is_initialized():
         distributed.barrier()  # wait until the model is written
+        del trained  # it keeps threads of Gloo, which may hang a process's end
         distributed.destroy_process_group()
 
 

@@ -96,7 +96,9 @@ def main() -> None:
     if trainer.is_world_process_zero():
         print(f"step {trainer.state.global_step}: saved in {arguments.out}", flush=True)
         trainer.save_model(str(arguments.out))
-    trainer.accelerator.end_training()  # else a thread of Gloo may abort a process that ends
+    # The distributed model must go first: it keeps threads of Gloo, which may hang a process's end.
+    (trainer.model_wrapped,) = trainer.accelerator.free_memory(trainer.model_wrapped)
+    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ def places(shards: Path, checkpoint: Path, tmp_path: Path) -> Places:
 def run(line: str, *more: str, places: Places) -> str:
     """Run a command line as in a terminal; return its output."""
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    offline = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(Path(__file__).parent / "at_end"), str(ROOT)])
+    offline = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     done = subprocess.run(
         [*places.put(line), "--batch-tokens", "256", *more],
         cwd=ROOT,

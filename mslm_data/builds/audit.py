@@ -22,7 +22,6 @@ import tokenizers
 from msgspec import structs
 
 from mslm_data.annotate import LoadedAnnotator
-from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.term_table import read_terms
@@ -47,7 +46,7 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.builds.tasks import Unit
-from mslm_data.builds.unit import Account, Reader, annotate
+from mslm_data.builds.unit import Account, Reader, annotate, choose_mentions
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
@@ -397,7 +396,7 @@ def _find(
     """
     annotate = weak.annotate
     found = annotator.annotate(documents).mentions
-    flat, _ = flatten(relabel(found, rename=annotate.rename, labels=annotate.labels)[0])
+    flat, _ = choose_mentions(found, annotate)
     if segmenter is None:
         return flat
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
-from mslm_data.annotate.relabel import relabel
+from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.builds.copies import COPIES, KINDS, UnitHashes, count_texts
 from mslm_data.builds.data_loss import Outcome
 from mslm_data.builds.folder import Receipt, Unfinished
@@ -30,6 +30,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import (
     Documents,
     Ints,
+    Mentions,
     Ranges,
     count_by_reason,
     in_batches,
@@ -38,7 +39,7 @@ from mslm_data.data.documents import (
 from mslm_data.data.reason import Reason
 from mslm_data.engine import note
 from mslm_data.errors import SourceError
-from mslm_data.pipeline import Pipeline
+from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.write import ShardRecord
 from mslm_data.source.reading.files import stem
@@ -358,19 +359,29 @@ def annotate(documents: Documents, account: Account, pipeline: Pipeline) -> Iter
         for text, mentions in count_by_reason(batch.adjusted).items():
             account.counts.adjust(text, mentions)
 
-        # Rename labels, choose the wanted ones, and resolve overlaps among these.
         inside = annotation.mentions.choose(np.flatnonzero(batch.are_inside(annotation.mentions)))
         left_out[OUTSIDE] += len(annotation.mentions) - len(inside)
-        wanted, unwanted = relabel(inside, rename=options.rename, labels=options.labels)
-        if unwanted:
+        chosen, others = choose_mentions(inside, options)
+        if UNWANTED in others:
             present = {options.rename.get(label, label) for label in inside.used_labels()}
             account.unwanted |= dict.fromkeys(present.difference(options.labels))
 
-        flat, overlapping = flatten(wanted)
-        for reasons in (+left_out, unwanted, overlapping):
-            for reason, mentions in reasons.items():
-                account.counts.leave_out(reason, mentions)
-        yield batch.with_mentions(flat)
+        for reason, mentions in (left_out + others).items():
+            account.counts.leave_out(reason, mentions)
+        yield batch.with_mentions(chosen)
+
+
+def choose_mentions(
+    mentions: Mentions, options: AnnotateOptions
+) -> tuple[Mentions, Counter[Reason]]:
+    """Rename labels, choose the wanted ones, and resolve overlaps among these.
+
+    Returns:
+        The mentions of a build, and reason -> number of mentions left out.
+    """
+    wanted, unwanted = relabel(mentions, rename=options.rename, labels=options.labels)
+    flat, overlapping = flatten(wanted)
+    return flat, unwanted + overlapping
 
 
 def in_context(

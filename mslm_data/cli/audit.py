@@ -162,18 +162,13 @@ def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pip
     from mslm_data.pipeline import check_consent, read
 
     _check_audited_options(manifest, sets)
-    made = manifest.pipeline["annotate"]
+    annotate = dict(manifest.pipeline["annotate"])
+    options = annotate.pop("options")
     segment = manifest.pipeline["segment"]
     tables = {
         "name": f"{manifest.name} of {folder}",
         "source": {"use": "conll"},  # a pipeline needs one; it is not used
-        "annotate": {
-            "use": made["use"],
-            **made["options"],
-            "labels": list(manifest.labels),
-            "rename": made["rename"],
-            "leave_out_context": made["leave_out_context"],
-        },
+        "annotate": {**annotate, **options, "labels": list(manifest.labels)},
         "segment": {"use": segment["use"], **segment["options"]},
     }
     check_consent(str(folder), tables)

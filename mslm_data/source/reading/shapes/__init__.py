@@ -6,7 +6,20 @@ the meaning of ends. A row that does not fit the file's shape has the shape that
 
 To add a shape, write both functions beside a similar shape, and add the shape to `SHAPES`: that is
 its only list. A shape says its columns itself. The source `jsonl` recognises it, unless it names
-another one; `formats/row_sources.py` has the names of sources that users type.
+another one; `formats/row_sources.py` has the names of sources that users type. What `read` uses:
+
+| for | use |
+|---|---|
+| the text | `read_text` of `texts.py` |
+| mentions in a usual form | `read_mentions` of `mention_forms.py` |
+| a mention at offsets | `found.mentions`, an `Annotation` of `reading/standoff.py` |
+| keys, lists and numbers of a row | `reading/cells.py`, whose errors need no place |
+| a mention that is left out | `found.left_out[Reason("…")] += 1` |
+| a row without annotation | `found.not_chosen = NotChosen(…)`, reasons in `reading/versions.py` |
+| several annotations of a document | a `version` of the `Shape`; in one row, as in `argilla.py` |
+| another id than that of `id_column` | `found.id` |
+| a row that cannot be used | `raise RecordError`, without a place |
+| a file that needs an option | `raise SourceError`, without a place |
 """
 
 from __future__ import annotations

@@ -90,17 +90,19 @@ def _read_chat(row: Cells, file: RowsFile, found: Findings) -> None:
     UniversalNER's chats have a question for each label, whose answer lists words.
     """
     messages = _messages(row)
-    asked, answers = messages[::2], messages[1::2]
+    questions = messages[::2]
+    answers = messages[1::2]
     roles = [message.role for message in messages]
     if not answers or roles != ["user", "assistant"] * len(answers):
         raise RecordError(_NO_PAIR)
 
-    text = asked[0].content
+    text = questions[0].content
     if len(answers) == 1:
         mentions = _decode(answers[0])
     else:
-        labels = [match[1] for one in asked[1:] if (match := _QUESTION.fullmatch(one.content))]
-        if len(labels) < len(asked) - 1:
+        asked = [_QUESTION.fullmatch(question.content) for question in questions[1:]]
+        labels = [match[1] for match in asked if match]
+        if len(labels) < len(asked):
             raise RecordError(_NO_PAIR)
         mentions = [
             {"text": words, "label": label}

@@ -26,6 +26,8 @@ from mslm_data.plugins import plugin_versions
 
 _PATIENCE_S = 10.0
 """Timeout for connecting to the cluster, in seconds."""
+_SHORT_S = 1.0
+"""Time in which tasks may end before they are cancelled, in seconds."""
 _WRITERS = (
     *("numpy", "pyarrow", "tokenizers"),
     *("medcat", "rensa", "spacy", "torch", "transformers"),
@@ -43,7 +45,7 @@ def start(
         BuildError: There is no cluster, its object store is full, or it is lost.
     """
     terms = (versions(), str(Path.cwd()), tuple(map(os.path.abspath, paths)), preload)
-    with connected() as ray:
+    with connected() as (ray, stays_connected):
         cluster = _Cluster(ray, workers)
         try:
             cluster.shared = ray.put((work, terms))  # sent once per node, not with each task
@@ -54,16 +56,20 @@ def start(
                 "finished is kept, so run the same command again"
             ) from None
         finally:
-            cluster.cancel()
+            if stays_connected:  # otherwise Ray ends them
+                cluster.end_tasks()
 
 
 @contextmanager
-def connected() -> Iterator[Any]:
-    """Connect to the Ray cluster of RAY_ADDRESS, and yield the package `ray`.
+def connected() -> Iterator[tuple[Any, bool]]:
+    """Connect to the Ray cluster of RAY_ADDRESS.
 
     A program that is connected already stays connected. Otherwise the address is required: without
     one, or with "auto", Ray uses any cluster of this machine. It may belong to another user, and
     must not receive notes.
+
+    Yields:
+        The package `ray`, and whether the program stays connected.
 
     Raises:
         BuildError: RAY_ADDRESS names no cluster that answers, or the cluster cannot be joined.
@@ -71,7 +77,7 @@ def connected() -> Iterator[Any]:
     """
     ray: Any = load("ray", wanted_by="engine 'ray'")
     if ray.is_initialized():
-        yield ray
+        yield ray, True
         return
 
     address = os.environ.get("RAY_ADDRESS", "")
@@ -82,23 +88,55 @@ def connected() -> Iterator[Any]:
             "that it prints, or pass --engine local"
         )
 
-    on_term = signal.getsignal(signal.SIGTERM)
     try:
         try:
-            ray.init(address, log_to_driver=False, logging_level="ERROR")
-        except Exception as error:  # noqa: BLE001 - Ray raises many kinds
-            first_line = str(error).partition("\n")[0]
-            raise BuildError(
-                f"RAY_ADDRESS: cannot join the Ray cluster at {address}: "
-                f"{type(error).__name__} ({first_line}); see `ray status`"
-            ) from None
-
-        # In the main thread, `ray.init` replaces the handler that ends a command cleanly.
-        if callable(on_term) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_term)
-        yield ray
+            _join(ray, address)
+        except SystemExit:  # from Ray's handler of SIGTERM
+            signal.raise_signal(signal.SIGTERM)
+            raise
+        yield ray, False
     finally:
-        ray.shutdown()
+        with _holding_signals():
+            ray.shutdown()
+
+
+def _join(ray: Any, address: str) -> None:
+    """Join a cluster, and keep the handler of SIGTERM, which Ray replaces in the main thread."""
+    on_term = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # noqa: BLE001 - Ray raises many kinds
+        first_line = str(error).partition("\n")[0]
+        raise BuildError(
+            f"RAY_ADDRESS: cannot join the Ray cluster at {address}: "
+            f"{type(error).__name__} ({first_line}); see `ray status`"
+        ) from None
+    finally:
+        if signal.getsignal(signal.SIGTERM) is not on_term:
+            signal.signal(signal.SIGTERM, on_term)
+
+
+@contextmanager
+def _holding_signals() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM until the end of the block, if this thread handles signals.
+
+    After a shutdown that was interrupted, Ray ends the program with exit code 1.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    held: list[int] = []
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    for name in before:
+        signal.signal(name, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+        for number in held:
+            signal.raise_signal(number)
 
 
 def _answers(address: str) -> bool:
@@ -161,10 +199,17 @@ class _Cluster:
             self._noted.update(self._notes.get_nowait_batch(self._notes.size()))
             return number, Died(type(error).__name__, self._noted.get(number))
 
-    def cancel(self) -> None:
-        """End all running tasks."""
-        for ref in self._running:
-            with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
+    def end_tasks(self) -> None:
+        """Wait for short tasks, and cancel the others.
+
+        Ray aborts the program if it cancels a task while the answer of that task comes in.
+        """
+        if not self._running:
+            return
+        with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
+            refs = [*self._running]
+            _, late = self._ray.wait(refs, num_returns=len(refs), timeout=_SHORT_S)
+            for ref in late:
                 self._ray.cancel(ref, force=True)
 
 

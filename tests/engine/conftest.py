@@ -23,5 +23,5 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def connected(cluster: Any) -> Iterator[Any]:
     """Ray, connected once per module, as connecting takes seconds."""
-    with engine.connected() as ray:
+    with engine.connected() as (ray, _):
         yield ray

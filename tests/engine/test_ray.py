@@ -102,6 +102,50 @@ def test_connected__keeps_the_handler_of_sigterm(fake_ray: SimpleNamespace) -> N
     assert during is end
 
 
+class Ended(BaseException):
+    """Raised by the handler of SIGTERM of a test."""
+
+
+@pytest.fixture
+def ended_by_sigterm() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("ended_by_sigterm")
+def test_connected__sigterm_during_the_connection_has_its_own_handler(
+    fake_ray: SimpleNamespace,
+) -> None:
+    def init(*_: object, **__: object) -> None:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))  # as Ray does
+        signal.raise_signal(signal.SIGTERM)
+
+    fake_ray.init = init
+
+    with pytest.raises(Ended), engine.connected():
+        pass
+
+
+@pytest.mark.usefixtures("ended_by_sigterm")
+def test_connected__signals_wait_for_the_end_of_the_shutdown(fake_ray: SimpleNamespace) -> None:
+    done: list[str] = []
+
+    def shutdown() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        done.append("shutdown")
+
+    fake_ray.shutdown = shutdown
+
+    with pytest.raises(Ended), engine.connected():
+        pass
+
+    assert done == ["shutdown"]
+
+
 def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
     called: list[str] = []
 
@@ -211,6 +255,8 @@ class FakeQueue(list[Any]):
 class FakeRay:
     """Runs functions and actors in this process, the last task first; starting Ray takes seconds.
 
+    Tasks are long: they do not end in the time that `wait` is given.
+
     Attributes:
         cancelled: Numbers of cancelled tasks.
     """
@@ -235,8 +281,10 @@ class FakeRay:
         made = SimpleNamespace(remote=lambda *arguments: FakeRef(function, arguments))
         return SimpleNamespace(options=lambda **_: made)
 
-    def wait(self, refs: list[Any], *, num_returns: int) -> tuple[list[Any], list[Any]]:
-        return refs[-num_returns:], refs[:-num_returns]
+    def wait(
+        self, refs: list[Any], *, num_returns: int, timeout: float | None = None
+    ) -> tuple[list[Any], list[Any]]:
+        return ([], refs) if timeout else (refs[-num_returns:], refs[:-num_returns])
 
     def get(self, ref: Any) -> Any:
         shared, notes, number, task = ref.arguments
@@ -252,10 +300,15 @@ class FakeRay:
         self.cancelled.append(ref.arguments[3].number)
 
 
+@pytest.fixture(params=[True, False], ids=["stays_connected", "disconnects"])
+def stays_connected(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 @pytest.fixture
-def here(node: None, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+def here(node: None, stays_connected: bool, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
-    monkeypatch.setattr(engine, "connected", lambda: nullcontext(fake))
+    monkeypatch.setattr(engine, "connected", lambda: nullcontext((fake, stays_connected)))
     monkeypatch.setattr(engine, "load", lambda *_, **__: SimpleNamespace(Queue=FakeQueue))
     return fake
 
@@ -284,8 +337,8 @@ def test_run__yields_answers_and_asks_about_deaths(here: FakeRay, work: Work) ->
         ("unreadable", r"^engine 'ray': a node answered with KeyError; is mslm-data .* on all nod"),
     ],
 )
-def test_run__raises_errors_of_nodes_and_cancels_other_tasks(
-    do: str, message: str, here: FakeRay, work: Work
+def test_run__raises_errors_of_nodes_and_cancels_other_tasks_if_ray_does_not(
+    do: str, message: str, here: FakeRay, stays_connected: bool, work: Work
 ) -> None:
     with (
         pytest.raises(MslmDataError, match=message) as raised,
@@ -294,7 +347,7 @@ def test_run__raises_errors_of_nodes_and_cancels_other_tasks(
         [*run([Do(4), Do(5, do), Do(6)])]
 
     assert CANARY not in str(raised.value)
-    assert here.cancelled == [4]
+    assert here.cancelled == ([4] if stays_connected else [])
 
 
 def test_start__reports_a_lost_cluster(here: FakeRay, work: Work) -> None:
@@ -463,7 +516,7 @@ def test_build__ended_program_leaves_no_worker_and_resumes(
     output, _ = building.communicate(timeout=PATIENCE_S)
 
     if sent == signal.SIGTERM:
-        assert building.returncode == 128 + sent
+        assert building.returncode == 128 + sent, output
         assert b"run the same command again" in output
         assert b"Traceback" not in output
     assert psutil.wait_procs(before, timeout=PATIENCE_S)[1] == []

@@ -101,7 +101,7 @@ def connected() -> Iterator[tuple[Any, bool]]:
 
 
 def _join(ray: Any, address: str) -> None:
-    """Join a cluster, and keep the handler of SIGTERM, which Ray replaces in the main thread."""
+    """Join a cluster, and keep a handler of SIGTERM, which Ray replaces in the main thread."""
     on_term = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, log_to_driver=False, logging_level="ERROR")
@@ -112,7 +112,8 @@ def _join(ray: Any, address: str) -> None:
             f"{type(error).__name__} ({first_line}); see `ray status`"
         ) from None
     finally:
-        if signal.getsignal(signal.SIGTERM) is not on_term:
+        # Without a handler of its own, a program keeps Ray's, which ends it cleanly.
+        if callable(on_term) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_term)
 
 
@@ -127,7 +128,12 @@ def _holding_signals() -> Iterator[None]:
         return
 
     held: list[int] = []
-    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        name: handler
+        for name in (signal.SIGINT, signal.SIGTERM)
+        # Python cannot restore a handler that is not its own, such as R's.
+        if (handler := signal.getsignal(name)) is not None
+    }
     for name in before:
         signal.signal(name, lambda number, _: held.append(number))
     try:
@@ -204,10 +210,8 @@ class _Cluster:
 
         Ray aborts the program if it cancels a task while the answer of that task comes in.
         """
-        if not self._running:
-            return
+        refs = [*self._running]
         with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
-            refs = [*self._running]
             _, late = self._ray.wait(refs, num_returns=len(refs), timeout=_SHORT_S)
             for ref in late:
                 self._ray.cancel(ref, force=True)

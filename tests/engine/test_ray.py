@@ -89,34 +89,32 @@ def test_connected__reports_the_error_of_ray(fake_ray: SimpleNamespace) -> None:
         pass
 
 
-def test_connected__keeps_the_handler_of_sigterm(fake_ray: SimpleNamespace) -> None:
-    def end(*_: object) -> None: ...
-
-    fake_ray.init = lambda *_, **__: signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    before = signal.signal(signal.SIGTERM, end)
-
-    with engine.connected():
-        during = signal.getsignal(signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, before)
-    assert during is end
-
-
 class Ended(BaseException):
     """Raised by the handler of SIGTERM of a test."""
 
 
 @pytest.fixture
-def ended_by_sigterm() -> Iterator[None]:
+def handler() -> Iterator[Any]:
+    """The handler of SIGTERM of a program, which raises `Ended`."""
+
     def end(*_: object) -> None:
         raise Ended
 
     before = signal.signal(signal.SIGTERM, end)
-    yield
+    yield end
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.usefixtures("ended_by_sigterm")
+def test_connected__keeps_the_handler_of_sigterm(fake_ray: SimpleNamespace, handler: Any) -> None:
+    fake_ray.init = lambda *_, **__: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    with engine.connected():
+        during = signal.getsignal(signal.SIGTERM)
+
+    assert during is handler
+
+
+@pytest.mark.usefixtures("handler")
 def test_connected__sigterm_during_the_connection_has_its_own_handler(
     fake_ray: SimpleNamespace,
 ) -> None:
@@ -130,7 +128,7 @@ def test_connected__sigterm_during_the_connection_has_its_own_handler(
         pass
 
 
-@pytest.mark.usefixtures("ended_by_sigterm")
+@pytest.mark.usefixtures("handler")
 def test_connected__signals_wait_for_the_end_of_the_shutdown(fake_ray: SimpleNamespace) -> None:
     done: list[str] = []
 
@@ -144,6 +142,22 @@ def test_connected__signals_wait_for_the_end_of_the_shutdown(fake_ray: SimpleNam
         pass
 
     assert done == ["shutdown"]
+
+
+def test_connected__leaves_handlers_that_are_not_pythons(
+    fake_ray: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)
+    done: list[str] = []
+    fake_ray.shutdown = lambda: done.append("shutdown")
+
+    with engine.connected():
+        pass
+
+    monkeypatch.undo()
+    assert done == ["shutdown"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
